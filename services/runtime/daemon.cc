@@ -85,13 +85,14 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
 
 namespace {
 
-// For errors before logging starts, and those that a person at a terminal must see.
+// Prints an error before logging starts, or one that a person at a terminal must see.
 ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
   std::cerr << usage.program << ": error: " << status.message() << "\n";
   return ExitCode::kBadConfiguration;
 }
 
-// A port in use counts as an error of the configuration.
+// Logs the result of a start that failed or was stopped. Returns the exit code; a port in use
+// counts as an error of the configuration.
 ExitCode ReportStart(const Status& status) {
   if (absl::IsCancelled(status)) {
     spdlog::info("exiting: code=0: {}", std::string(status.message()));
@@ -216,7 +217,7 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   return RunStarted(description, given, context, start);
 }
 
-// Asio and threads throw when the system refuses a descriptor or a thread.
+// Reports exceptions. Asio and threads throw when the system refuses a descriptor or a thread.
 ExitCode RunCatching(const DaemonDescription& description, int argc, const char* const* argv,
                      const StartDaemon& start) {
   try {
@@ -237,7 +238,7 @@ int RunDaemon(const DaemonDescription& description, int argc, const char* const*
               const StartDaemon& start) {
   LimitSimdFromEnvironment();
   ReportShortages(description.usage.program.c_str());
-  // Writes to a closed connection, or beyond the limit of file sizes, fail instead.
+  // Without these signals, writes to a closed connection or beyond the limit of file sizes fail.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   ExitCode code = RunCatching(description, argc, argv, start);
@@ -255,8 +256,8 @@ DaemonContext::DaemonContext(std::string role, ClusterConfig config, RpcOptions 
       rpc_options_(std::move(rpc_options)),
       instance_(std::move(instance)),
       index_(index),
-      incarnation_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1) {
-}  // Not 0.
+      // An incarnation is never 0.
+      incarnation_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1) {}
 
 rpc::Hello DaemonContext::hello() const {
   rpc::Hello hello;

@@ -28,18 +28,18 @@ namespace simurgh {
 struct DaemonFlags {
   std::string config_path;             // --config FILE
   uint32_t index = 0;                  // --index N: the instance of the section.
-  std::string config_place;            // --config-place; empty: that of the file.
+  std::string config_place;            // --config-place; empty: the path of the file.
   std::vector<std::string> overrides;  // --set key=value, in order.
   bool check_config = false;           // --check-config
-  std::string log_level = "info";      // --log-level and --log-format, as for InitLogging.
-  std::string log_format = "text";
+  std::string log_level = "info";      // --log-level; see InitLogging.
+  std::string log_format = "text";     // --log-format; see InitLogging.
 };
 
 // Parts of --help.
 struct ProgramUsage {
   std::string program;
   std::string summary;                      // One or two sentences.
-  std::string arguments = "--config FILE";  // That are required; without --config it is optional.
+  std::string arguments = "--config FILE";  // The required ones; may leave --config optional.
 
   // A program's own options, bound to its variables (boost::program_options::value(&variable)).
   boost::program_options::options_description own_options{"Options of this program"};
@@ -66,22 +66,22 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
 //   7  destroys the daemon, then the endpoint. Exit 0; daemon->CodeOf(error) after an error of Run;
 //      3 after a call of context.Fail().
 //
-// An exception of the first four, as without descriptors or threads: exit 3, with the limit.
+// An exception in steps 1 to 4, as when descriptors or threads run out: exit 3, with the limit.
 // SIGTERM and SIGINT request the stop that Run waits for. A second one exits at once with 130.
 // SIGHUP reads the configuration again and passes it to SetReload's function; after an error, which
 // is logged, nothing has changed.
 
 struct DaemonDescription {
-  std::string role;           // In HELLO, logs and metrics: "embedding-ps".
-  ProgramUsage usage;         // For --help.
+  std::string role;           // Name in HELLO, logs and metrics: "embedding-ps".
+  ProgramUsage usage;         // Texts of --help.
   std::string instances_key;  // "embedding_ps.instances".
   // Reads the configuration; called again for SIGHUP, on another thread. Null: LoadClusterConfig.
   std::function<StatusOr<ClusterConfig>(const DaemonFlags& flags)> load;
   // The section's instances; --index selects one.
   const std::vector<InstanceConfig>& (*instances)(const ClusterConfig& config) = nullptr;
-  // Whether it reads data files, plug-ins and vocabularies, which are otherwise not checked.
+  // Whether the daemon reads data files, plug-ins and vocabularies; otherwise they are not checked.
   InputFiles input_files = InputFiles::kIgnore;
-  // For --check-config: what else the configuration needs. Errors: those of the start.
+  // Checks for --check-config what else the configuration needs. Errors: those of the start.
   std::function<Status(const ClusterConfig& config)> check;
   std::chrono::milliseconds drain_timeout{10'000};  // Supervisors commonly kill after 30 s.
 };
@@ -101,15 +101,15 @@ class DaemonContext {
 
   const RpcOptions& rpc_options() const { return rpc_options_; }
 
-  // The HELLO of this process, without run and map version. The incarnation is random.
+  // Returns the HELLO of this process, without run and map version. The incarnation is random.
   rpc::Hello hello() const;
 
   // Makes /readyz answer 200, unless the daemon waits or the stop has begun.
   void SetReady();
-  // Why the daemon waits for something, as for "peers"; ok: it does not. While there is a reason,
-  // /readyz answers 503 with it.
+  // Sets the reason why the daemon waits for something, for example "peers"; ok: it does not wait.
+  // While there is a reason, /readyz answers 503 with it.
   void SetWaiting(const std::string& what, Status reason);
-  // One of the reasons, or ok.
+  // Returns one of the reasons of SetWaiting, or ok.
   Status waiting() const;
   // Makes /readyz answer 200 while problem() returns an empty text, otherwise 503 with the text.
   // Called until the stop begins, on any thread.
@@ -126,15 +126,15 @@ class DaemonContext {
   using ReloadFunction = std::function<Status(const ClusterConfig& config)>;
   void SetReload(ReloadFunction reload);
 
-  // For the frame: calls the reload function.
+  // Calls the reload function. Only the frame calls this.
   // Errors: FAILED_PRECONDITION without such a function, or if a setting changed on which all
-  // daemons must agree; of the function.
+  // daemons must agree; those of the function.
   Status Reload(const ClusterConfig& config);
 
-  // For the frame: from now on not ready, "stopping".
+  // Makes /readyz answer 503 "stopping" from now on. Only the frame calls this.
   void BeginStop();
 
-  // The first reason given to Fail, or ok.
+  // Returns the first reason given to Fail, or ok.
   Status failure() const;
 
  private:
@@ -150,7 +150,7 @@ class DaemonContext {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<std::string()> problem_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<std::string, Status> waiting_ ABSL_GUARDED_BY(mutex_);  // Reasons, by what it waits for.
+  std::map<std::string, Status> waiting_ ABSL_GUARDED_BY(mutex_);  // See SetWaiting.
   Status failure_ ABSL_GUARDED_BY(mutex_);
   Mutex reload_mutex_;  // Held over a reload.
   ReloadFunction reload_ ABSL_GUARDED_BY(reload_mutex_);
@@ -166,7 +166,7 @@ class Daemon {
   // Works until it is done or a stop is requested. The default waits for the stop.
   virtual Status Run(std::stop_token stop);
 
-  // The exit code after an error of Run.
+  // Returns the exit code after an error of Run.
   virtual ExitCode CodeOf(const Status& /*failure*/) const { return ExitCode::kRuntimeFailure; }
 
   // Completes the work in progress, and cancels the rest at the deadline.
@@ -175,7 +175,7 @@ class Daemon {
 
 using StartDaemon = std::function<StatusOr<std::unique_ptr<Daemon>>(DaemonContext& context)>;
 
-// Returns the exit code.
+// Runs a daemon from its flags to its end. Returns the exit code.
 int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
               const StartDaemon& start);
 

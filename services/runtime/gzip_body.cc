@@ -53,7 +53,7 @@ GzipBody::Result GzipBody::Take(std::string_view bytes) {
     if (result == Z_STREAM_END) {
       state_->is_whole = true;
     } else if (result == Z_BUF_ERROR || (result == Z_OK && inflater.avail_out > 0)) {
-      break;  // It needs more input.
+      break;  // The decoder needs more input.
     } else if (result != Z_OK) {
       return Result::kDamaged;
     }

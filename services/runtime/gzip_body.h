@@ -12,7 +12,7 @@ namespace simurgh {
 // Threads: one owner. Source: RFC 1952.
 class GzipBody {
  public:
-  // limit: of the decompressed bytes.
+  // limit: maximum number of decompressed bytes.
   explicit GzipBody(size_t limit);
   GzipBody(const GzipBody&) = delete;
   GzipBody& operator=(const GzipBody&) = delete;
@@ -21,11 +21,11 @@ class GzipBody {
   enum class Result { kOk, kDamaged, kTooLarge };
   // Takes the next bytes. Nothing may follow a result that is not kOk.
   Result Take(std::string_view bytes);
-  // Whether the bytes so far are whole members, or none.
+  // Returns whether the bytes so far are whole members, or none.
   bool is_whole() const;
 
   size_t size() const { return text_.size(); }
-  // Requires is_whole(). Once.
+  // Returns the decompressed body. Requires is_whole(). Call it once.
   std::string Release() { return std::move(text_); }
 
  private:

@@ -25,9 +25,10 @@
 namespace simurgh {
 namespace {
 
-constexpr uint32_t kMaxBytes = 8 * 1024;  // Of a request's header, and of a body, which is ignored.
+// Largest header of a request, and largest body, which is ignored.
+constexpr uint32_t kMaxBytes = 8 * 1024;
 
-// A name of the machine and the namespace whose clock this process reads.
+// Returns a name of the machine and the namespace whose clock this process reads.
 std::string ClockName() {
   std::string name;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), name);
@@ -147,12 +148,12 @@ class Endpoint final : public HttpEndpoint, HttpHandler {
   const std::string clock_name_ = ClockName();
   const MetricRegistry& registry_;
   const std::function<Readiness()> readiness_;
-  MetricRegistry own_;  // Of the server: requests for metrics are not counted in them.
+  MetricRegistry own_;  // Registry of the server: `registry_` does not count requests for metrics.
   std::atomic<bool> is_recording_ = false;
   Mutex mutex_;
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::jthread recorder_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<HttpServer> server_;  // Last: it calls this.
+  std::unique_ptr<HttpServer> server_;  // Destroyed first, since it calls this object.
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Readiness {
   std::string reason;  // One line; empty if ready.
 };
 
-// Of a recording for /trace.
+// Longest recording that /trace makes.
 inline constexpr uint32_t kMaxTraceSeconds = 60;
 
 // An HTTP/1.1 server for GET and HEAD of
@@ -41,10 +41,10 @@ class HttpEndpoint {
  public:
   struct Options {
     std::string address;             // "host:port"; port 0 takes any free port.
-    std::string key;                 // Its configuration key, for errors.
-    std::string process;             // Its name in traces, "embedding-ps/0".
-    std::string configuration = {};  // Of /configuration; empty: 404.
-    bool is_public = false;          // Other machines may read it; otherwise, logs a warning.
+    std::string key;                 // Configuration key of the address, for errors.
+    std::string process;             // Name of the process in traces, "embedding-ps/0".
+    std::string configuration = {};  // Answer of /configuration; empty: 404.
+    bool is_public = false;          // False: logs a warning if other machines can read it.
     uint32_t max_connections = 64;   // See HttpServer.
     std::chrono::milliseconds request_timeout{10'000};
   };

@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-// Beast asserts that 5 bytes of a last chunk have arrived when it looks for more. Of an empty body
-// there may be 4, which it parses right.
+// Beast asserts that 5 bytes of a last chunk have arrived when it looks for more. With an empty
+// body there may be 4, which it parses correctly.
 #define BOOST_DISABLE_ASSERTS
 #include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -26,7 +26,8 @@ namespace {
 
 std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-// The path of a target that is a whole URI, as proxies send it. Source: RFC 9112, 3.2.2.
+// Returns the path of a target, which may be a whole URI, as proxies send it.
+// Source: RFC 9112, 3.2.2.
 std::string PathOf(std::string target) {
   const size_t scheme = absl::StartsWithIgnoreCase(target, "http://")    ? 7
                         : absl::StartsWithIgnoreCase(target, "https://") ? 8
@@ -110,7 +111,7 @@ class HttpParser::Impl {
         absl::EqualsIgnoreCase(Text(message[http::field::expect]), "100-continue");
   }
 
-  // Moves what the parser has of the body on.
+  // Moves the part of the body that the parser has into the decompressor.
   void Decompress(Progress& progress) {
     std::string& body = parser_.get().body();
     const GzipBody::Result result = gzip_->Take(body);
@@ -129,8 +130,8 @@ class HttpParser::Impl {
                      "header line");
   }
 
-  // Another reading of where the body ends than that of a proxy would make a part of a body the
-  // next request.
+  // Refuses transfer encodings other than "chunked". If a proxy and this parser disagreed on the
+  // end of a body, a part of the body could pass for the next request.
   void CheckEncoding(Progress& progress) {
     const auto& message = parser_.get();
     const size_t lines = message.count(http::field::transfer_encoding);
@@ -162,9 +163,9 @@ class HttpParser::Impl {
   const Limits limits_;
   http::request_parser<http::string_body> parser_;
   HttpHead head_;
-  size_t header_bytes_ = 0;       // Read so far.
-  std::optional<GzipBody> gzip_;  // If it decompresses the body.
-  bool is_refused_ = false;       // The rest was not read, even if it is empty.
+  size_t header_bytes_ = 0;       // Size of the header read so far.
+  std::optional<GzipBody> gzip_;  // Set if the body is in gzip.
+  bool is_refused_ = false;       // The request never counts as done, even if no bytes are left.
 };
 
 HttpParser::HttpParser(const Limits& limits) : impl_(std::make_unique<Impl>(limits)) {}

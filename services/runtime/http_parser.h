@@ -18,7 +18,7 @@ struct HttpHead {
   std::string method;
   std::string target;  // The path, with the query.
   std::string authorization;
-  std::string content_encoding;  // Of the body, unless it is gzip, which the parser decompresses.
+  std::string content_encoding;  // Content-Encoding, except gzip, which the parser decompresses.
   std::string inference_header_length;  // Inference-Header-Content-Length, as written.
   bool keep_alive = true;
   bool expects_continue = false;
@@ -34,13 +34,13 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::vector<std::pair<const char*, std::string>> headers;  // Further ones.
   std::string body;
-  const char* route = "other";  // For metrics: one of a few names.
+  const char* route = "other";  // Label of metrics: one of a few names.
 
-  // {"error": message}
+  // Returns a response with the body {"error": message}.
   static HttpResponse Error(int code, std::string_view message);
 };
 
-// Status line, header lines and, unless it answers HEAD, the body.
+// Returns the status line and the header lines.
 std::string ResponseHead(const HttpResponse& response, bool keep_alive);
 
 // Answers requests.
@@ -53,8 +53,8 @@ class HttpHandler {
   using Respond = absl::AnyInvocable<void(HttpResponse) &&>;
   // Calls `respond` once, on any thread.
   using Answer = absl::AnyInvocable<void(HttpRequest request, Respond respond) &&>;
-  // Called before the body is received. Returns what answers the whole request, which may not be
-  // called, or the response to a request that is refused.
+  // Called before the body is received. Returns a function that answers the whole request, which
+  // the server might not call, or the response to a request that is refused.
   virtual std::variant<Answer, HttpResponse> Accept(const HttpHead& head) = 0;
 };
 
@@ -80,16 +80,16 @@ class HttpParser {
     std::string message;
   };
 
-  // Takes what it can of the bytes received and not used so far. Stops at the end of the header,
-  // and at the end of the request.
+  // Parses the bytes that are received and not used so far. Stops at the end of the header, and at
+  // the end of the request.
   Progress Take(std::string_view bytes);
   State state() const;
-  // Bytes of the body received so far, decompressed.
+  // Returns the decompressed size of the body received so far.
   size_t body_bytes() const;
 
-  // Requires a complete header.
+  // Returns the parts of the header. Requires a complete header.
   const HttpHead& head() const;
-  // Requires kDone. Once.
+  // Returns the request. Requires kDone. Call it once.
   HttpRequest Release();
 
  private:

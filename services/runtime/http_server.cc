@@ -27,10 +27,10 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using rpc::Clock;
 
-// Between a failed accept, as when no descriptors are left, and the next one.
+// Pause between a failed accept, as when no descriptors are left, and the next one.
 constexpr std::chrono::milliseconds kAcceptPause{100};
-// For a client to read the response to a request that was refused before its end, which a reset
-// would destroy.
+// Time for a client to read the response to a request that was refused before its end. A reset of
+// the connection would destroy the response.
 constexpr std::chrono::milliseconds kLinger{1'000};
 constexpr std::chrono::milliseconds kSmallestSweep{5};
 constexpr std::chrono::milliseconds kLargestSweep{250};
@@ -50,7 +50,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  // Before the first bytes.
+  // Makes the handshake, before the first bytes. Returns false if it fails.
   [[nodiscard]] virtual asio::awaitable<bool> Open() { co_return true; }
   [[nodiscard]] virtual asio::awaitable<Progress> Read(asio::mutable_buffer buffer) {
     const auto [error, bytes] = co_await socket_.async_read_some(buffer, rpc::kNoThrow);
@@ -114,8 +114,8 @@ class TlsStream final : public Stream {
 struct Session : std::enable_shared_from_this<Session> {
   enum class Phase {
     kIdle,       // No byte of the next request has arrived.
-    kReceiving,  // Also the TLS handshake.
-    kAnswering,  // Waits for the handler.
+    kReceiving,  // A request, or the TLS handshake, has begun.
+    kAnswering,  // The handler has the request.
     kWriting,
     kClosing,
   };
@@ -128,10 +128,10 @@ struct Session : std::enable_shared_from_this<Session> {
   std::vector<char> buffer;     // Bytes [begin, end) are received and not parsed.
   size_t begin = 0;
   size_t end = 0;
-  uint64_t held_bytes = 0;  // Of the request's body.
+  uint64_t held_bytes = 0;  // Counted size of the request's body.
   HttpResponse response;
   rpc::Suspension answered;
-  std::list<std::shared_ptr<Session>>::iterator place;  // In the list of sessions.
+  std::list<std::shared_ptr<Session>>::iterator place;  // Position in the list of sessions.
 
   bool waits_for_request() const { return phase == Phase::kIdle || phase == Phase::kReceiving; }
   std::string_view received() const { return {buffer.data() + begin, end - begin}; }
@@ -260,7 +260,7 @@ class Server final : public HttpServer {
     if (session.waits_for_request()) sessions_.splice(sessions_.end(), sessions_, session.place);
   }
 
-  // Ends what has exceeded its deadline. One timer for all is cheaper than one each.
+  // Ends sessions that have exceeded their deadline. One timer for all is cheaper than one each.
   [[nodiscard]] asio::awaitable<void> Sweep() {
     for (;;) {
       sweep_.expires_after(
@@ -337,7 +337,7 @@ class Server final : public HttpServer {
       Begin(session, Phase::kIdle, std::nullopt);
       if (draining_ && !session.stream->has_unread_bytes()) co_return false;
       if (!co_await ReadMore(session)) {
-        // A drain ends the read; what has arrived is answered.
+        // A drain ends the read; a request that has arrived is answered.
         if (!draining_ || !session.stream->has_unread_bytes()) co_return false;
         if (!co_await ReadMore(session)) co_return false;
       }
@@ -389,7 +389,7 @@ class Server final : public HttpServer {
     read_seconds_.Observe(Clock::now() - begin);
     if (refusal) {
       session.response = *std::move(refusal);
-      parser.reset();  // The client may take long to read; the body's memory is for others.
+      parser.reset();  // Frees the body's memory: the client may take long to read the response.
     } else {
       Begin(session, Phase::kAnswering, std::nullopt);
       session.answered.Reset();

@@ -27,17 +27,17 @@ class HttpServer {
  public:
   struct Options {
     std::string address;  // "host:port"; port 0: any free one.
-    std::string key;      // Its configuration key, for errors.
+    std::string key;      // Configuration key of the address, for errors.
     bool only_loopback = false;
     uint32_t max_connections = 1'024;
     uint64_t max_received_bytes = uint64_t{256} << 20;
-    // From the first byte of a request to its last, and for the response.
+    // Maximum time from the first byte of a request to its last, and maximum time of the response.
     std::chrono::milliseconds request_timeout{10'000};
     HttpParser::Limits limits;
   };
 
   // tls: null for plain TCP.
-  // Errors: of ListenAt; INVALID_ARGUMENT for an address that other machines can reach, with
+  // Errors: those of ListenAt; INVALID_ARGUMENT for an address that other machines can reach, with
   // only_loopback.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const Options& options, HttpHandler& handler,
                                                      std::shared_ptr<SSL_CTX> tls,
@@ -46,9 +46,9 @@ class HttpServer {
 
   // The numeric "host:port".
   virtual const std::string& address() const = 0;
-  // Whether only this machine can reach it.
+  // Returns whether only this machine can reach the server.
   virtual bool is_loopback() const = 0;
-  // For connections from now on. Requires a server that was started with TLS.
+  // Sets the certificate of later connections. Requires a server that was started with TLS.
   virtual void SetTls(std::shared_ptr<SSL_CTX> tls) = 0;
 
   // Stops accepting connections, closes those without a request, answers the others and closes
@@ -56,7 +56,7 @@ class HttpServer {
   virtual void Drain(std::chrono::steady_clock::time_point deadline) = 0;
 };
 
-// The metric of the time that a stage of a request takes.
+// Returns the metric of the time that a stage of a request takes.
 Histogram& StageSeconds(MetricRegistry& registry, const char* stage);
 
 }  // namespace simurgh

@@ -26,8 +26,8 @@ class IoThread {
 
   boost::asio::any_io_executor executor() { return context_.get_executor(); }
 
-  // Runs a function on the thread and waits for it. Throws what it throws, as Asio without file
-  // descriptors.
+  // Runs a function on the thread and waits for it. Throws what the function throws, for example
+  // Asio when file descriptors run out.
   // Requires another thread as the caller, and that Stop() has not been called.
   void RunAndWait(const std::function<void()>& function);
 

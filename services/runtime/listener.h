@@ -19,17 +19,17 @@
 
 namespace simurgh {
 
-// Waits until the host of a listening address resolves, as that of a container that has just
-// started. Names it in the log and in /readyz meanwhile. address: as in rpc/address.h. key: its
-// configuration key.
+// Waits until the host of a listening address resolves: the name of a container resolves only some
+// time after its start. Names the host in the log and in /readyz meanwhile. address: see
+// rpc/address.h. key: its configuration key.
 // Errors: CANCELLED after a stop.
 Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::string& address);
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-// Null if the name does not resolve; error: of getaddrinfo().
+// Returns null if the name does not resolve. error: receives the code of getaddrinfo().
 Addresses Resolve(const std::string& host, uint16_t port, int* error = nullptr);
-// The errno of a bind to the first address, 0 if a program could listen there.
+// Returns the errno of a bind to the first address, 0 if a program could listen there.
 int TryBind(const Addresses& addresses);
 
 struct TcpListener {
@@ -56,7 +56,7 @@ class Listener {
 
   // Registers methods and listens at the instance's address. options: by default the context's.
   // Waits for the name of its own host. Also answers `ready`.
-  // Errors: of rpc::Server::Listen, with the configuration key; CANCELLED after a stop.
+  // Errors: those of rpc::Server::Listen, with the configuration key; CANCELLED after a stop.
   Status Listen(DaemonContext& context, const std::function<void(rpc::Server&)>& register_methods) {
     return Listen(context, context.rpc_options().server, register_methods);
   }
@@ -69,7 +69,7 @@ class Listener {
   // Destroys the server. Call before destroying objects that handlers use.
   void Close();
 
-  // Runs the handlers.
+  // Returns the thread that runs the handlers.
   IoThread& thread() { return thread_; }
 
  private:

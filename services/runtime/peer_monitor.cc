@@ -12,11 +12,11 @@
 namespace simurgh {
 namespace {
 
-constexpr std::chrono::seconds kInterval{1};           // Between calls of a peer that is ready.
+constexpr std::chrono::seconds kInterval{1};           // Pause between calls of a ready peer.
 constexpr std::chrono::milliseconds kRetryPause{100};  // The client's back-off is added to it.
-constexpr std::chrono::seconds kPatience{1};           // For a connection.
-constexpr std::chrono::seconds kTimeout{5};            // For an answer.
-constexpr std::chrono::seconds kStart{3};              // Of the daemons of a machine.
+constexpr std::chrono::seconds kPatience{1};           // Maximum wait for a connection.
+constexpr std::chrono::seconds kTimeout{5};            // Maximum wait for an answer.
+constexpr std::chrono::seconds kStart{3};  // Waiting this long for a peer's start is normal.
 
 bool IsRefusal(const Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status);
@@ -42,7 +42,7 @@ std::vector<PeerMonitor::Peer> PeerMonitor::PeersOf(const DaemonContext& context
 
 PeerMonitor::PeerMonitor(DaemonContext& context, std::vector<Peer> peers) : context_(context) {
   if (peers.empty()) return;
-  constexpr uint32_t kLines = 1;  // Of one peer at once.
+  constexpr uint32_t kLines = 1;  // Burst of log lines per peer.
   for (Peer& peer : peers) {
     watched_.push_back(std::make_unique<Watched>(
         Watched{.peer = std::move(peer), .log = LogLimiter(kLines, std::chrono::seconds(10))}));

@@ -16,14 +16,14 @@
 
 namespace simurgh {
 
-// A method of every daemon that listens: whether it can do its job.
+// A method of every daemon that listens: returns whether it can do its job.
 // Errors: FAILED_PRECONDITION with the reason of /readyz; INVALID_ARGUMENT if only an operator can
 // change that.
 using Ready = rpc::MethodOf<rpc::MessageOf<rpc::NoTable>, rpc::MessageOf<rpc::NoTable>>;
 inline constexpr Ready kReady{.number = 0x0001, .name = "ready"};
 
 // Calls `ready` of a daemon's peers, again and again. /readyz and the log name the peers that it
-// waits for: those that cannot be reached, do not resolve, have another configuration or are not
+// waits for: peers that cannot be reached, do not resolve, have another configuration or are not
 // ready themselves. It has its own thread and connections, so calls never wait for data.
 //
 // Threads: one owner. Lifetime: `context` outlives this.
@@ -33,13 +33,13 @@ class PeerMonitor {
     std::string name;  // "embedding-ps 0"
     std::string address;
     rpc::ClientOptions options;
-    bool must_be_ready = true;  // Otherwise an answer suffices, as of peers that wait for this one.
-    // Whether Await returns an error if the peer and this daemon refuse each other. Not for daemons
-    // of this one's role: a stranger at the address of one must not end the others.
+    bool must_be_ready = true;  // False: any answer suffices, because the peer waits for this one.
+    // Whether Await returns an error if the peer and this daemon refuse each other. False for
+    // daemons of this one's role: a stranger at the address of one must not end the others.
     bool ends_wait = true;
   };
 
-  // The peers of one section; without this daemon itself, if they have its role. role: in HELLO.
+  // Returns the peers of one section, without this daemon itself. role: their role in HELLO.
   static std::vector<Peer> PeersOf(const DaemonContext& context, const std::string& role,
                                    const std::vector<InstanceConfig>& instances,
                                    bool must_be_ready = true);
@@ -58,7 +58,7 @@ class PeerMonitor {
  private:
   struct Watched {
     Peer peer;
-    std::unique_ptr<rpc::Client> client;  // On the thread.
+    std::unique_ptr<rpc::Client> client;  // Used on the thread only.
     Status status = absl::UnavailableError("not called yet");
     bool was_ready = false;
     LogLimiter log;
@@ -66,18 +66,18 @@ class PeerMonitor {
 
   [[nodiscard]] rpc::awaitable<void> Watch(Watched& watched);
   void Note(Watched& watched, const Status& status);
-  // Of all peers: the first problem, and the number of others.
+  // Returns the first problem of all peers, with the number of others.
   Status Summary() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   DaemonContext& context_;
   const LogLimiter::Clock::time_point started_ = LogLimiter::Clock::now();
   Mutex mutex_;
   CondVar changed_;
-  std::vector<std::unique_ptr<Watched>> watched_;  // Their statuses are guarded.
-  bool stopped_ = false;                           // On the thread.
-  size_t calling_ = 0;                             // Likewise: coroutines.
+  std::vector<std::unique_ptr<Watched>> watched_;  // The mutex guards the statuses.
+  bool stopped_ = false;                           // Used on the thread only.
+  size_t calling_ = 0;                             // Running coroutines; used on the thread only.
   std::unique_ptr<IoThread> thread_;               // Null after Stop() and without peers.
-  std::unique_ptr<rpc::WaitList> stop_;            // On the thread.
+  std::unique_ptr<rpc::WaitList> stop_;            // Used on the thread only.
 };
 
 }  // namespace simurgh

@@ -75,7 +75,7 @@ double ResidentBytes() {
   return static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// Connections to other daemons, data, metrics and logs.
+// File descriptors for connections to other daemons, data, metrics and logs.
 constexpr uint64_t kOtherFiles = 128;
 
 }  // namespace
@@ -136,7 +136,7 @@ std::terminate_handler other_handler = nullptr;
     EndAfter(error);
   } catch (const std::system_error& error) {
     EndAfter(error);
-  } catch (...) {  // A programming error.
+  } catch (...) {  // Other exceptions are programming errors.
   }
   other_handler();
   std::abort();

@@ -38,8 +38,9 @@ class StopSignals {
   boost::asio::signal_set signals_;
 };
 
-// An exception that ends a thread, because the system refuses memory or a thread, ends the process
-// with ReportException() and its code, not by SIGABRT. program: its name, which outlives the call.
+// Makes an exception that ends a thread, because the system refuses memory or a thread, end the
+// process with ReportException() and its code, not by SIGABRT. program: its name, which must
+// outlive the process.
 void ReportShortages(const char* program);
 
 // Waits for a stop, for `patience` at most. Returns whether there was one.

@@ -74,21 +74,21 @@ rpc::ClientOptions OptionsFor(rpc::ClientOptions options, const std::string& rol
 
 namespace {
 
-constexpr size_t kStatusCodes = 17;  // Ok and the canonical errors.
+constexpr size_t kStatusCodes = 17;  // Number of status codes, ok and the canonical errors.
 
-// spdlog's fmt formats neither absl::string_view nor a Status.
+// Returns a string because spdlog's fmt formats neither absl::string_view nor a Status.
 std::string Text(const Status& status) {
   return status.ok() ? "closed" : status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
-// Whether an end closed the connection, which a process does when it ends.
+// Returns whether one end closed the connection, as a process does when it ends.
 bool IsNormalEnd(const Status& status) {
   return status.ok() || absl::IsCancelled(status) ||
          status.message() == "the peer closed the connection" ||
          status.message() == "the server is stopping";
 }
 
-// Whether the handler is at fault, not its caller.
+// Returns whether the handler is at fault, not its caller.
 bool IsFault(const Status& status) { return absl::IsInternal(status) || absl::IsUnknown(status); }
 
 }  // namespace
@@ -119,7 +119,7 @@ struct RpcMetrics::MethodMetrics {
                                                "Metadata and payload of requests.", labels);
   Counter& response_bytes = registry.GetCounter("simurgh_rpc_response_bytes_total",
                                                 "Metadata and payload of responses.", labels);
-  std::array<Counter*, kStatusCodes> calls{};  // By code; null until the first.
+  std::array<Counter*, kStatusCodes> calls{};  // Indexed by code; null until the first call.
   int64_t open = 0;                            // Calls in flight of this observer.
 };
 

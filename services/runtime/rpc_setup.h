@@ -25,12 +25,14 @@ struct RpcOptions {
   rpc::ServerOptions server;
 };
 
+// Loads the files that the section `rpc` names.
 // Errors: INVALID_ARGUMENT for unusable files of `rpc.tls` and `cluster.token_file`, naming key,
 // file and remedy.
 StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config);
 
-// The options for a client of instances[index], whose daemons have this role. The client refuses a
-// server of another role or index with INVALID_ARGUMENT, naming the key and the addresses.
+// Returns the options for a client of instances[index], whose daemons have this role. The client
+// refuses a server of another role or index with INVALID_ARGUMENT, naming the key and the
+// addresses.
 rpc::ClientOptions OptionsFor(rpc::ClientOptions options, const std::string& role,
                               const std::vector<InstanceConfig>& instances, size_t index);
 
@@ -93,12 +95,12 @@ class RpcMetrics : public rpc::Observer {
   Counter& connects_ = CounterOf("simurgh_rpc_connects_total", "Connections opened.");
   Counter& disconnects_ =
       CounterOf("simurgh_rpc_disconnects_total", "Connections that ended, for any reason.");
-  std::array<Closes, rpc::kCloseReasons> closes_;  // By reason.
+  std::array<Closes, rpc::kCloseReasons> closes_;  // Indexed by reason.
   std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};
   LogLimiter connect_log_{kLines, kLineInterval};
   LogLimiter disconnect_log_{kLines, kLineInterval};
-  absl::flat_hash_map<uint32_t, std::unique_ptr<MethodMetrics>> methods_;  // By number.
+  absl::flat_hash_map<uint32_t, std::unique_ptr<MethodMetrics>> methods_;  // Keyed by number.
 };
 
 }  // namespace simurgh
