@@ -109,7 +109,7 @@ StatusOr<std::vector<Calibration>> LoadCalibrations(const Checkpoint& checkpoint
   return calibrations;
 }
 
-// What a program makes the configuration from, in the order of a manifest.
+// Returns the texts that a program makes the configuration from, in the order of a manifest.
 std::vector<std::string> SourceOf(const Manifest& manifest) {
   std::vector<std::string> source;
   for (const char* name : {"yaml", "yaml.path", "yaml.overrides"}) {
@@ -130,11 +130,11 @@ double Tolerance(ComputePrecision precision) {
 }
 
 struct ProbeRow {
-  std::vector<float> probabilities;  // By label.
+  std::vector<float> probabilities;  // Indexed by label.
   std::string line;
 };
 
-// Takes a quoted row and the line end behind it from `rest`; nothing if there is none.
+// Takes a quoted row and the line end behind it from `rest`; returns nothing if there is none.
 std::optional<std::string> TakeQuoted(std::string_view& rest) {
   if (!rest.starts_with('"')) return std::nullopt;
   std::string row;

@@ -20,27 +20,27 @@ namespace simurgh {
 struct RowFormat {
   struct Column {
     std::string name;
-    std::string header_name;    // In files, if it is another one.
-    bool is_dense = false;      // A number; otherwise ids.
-    bool is_list = false;       // Several ids.
+    std::string header_name;    // Name in files, if it is another one.
+    bool is_dense = false;      // The column has a number; otherwise ids.
+    bool is_list = false;       // The column has several ids.
     bool is_read = false;       // False: the model ignores the column.
     bool is_converted = false;  // Dense: texts are not the numbers as written.
   };
 
-  std::vector<Column> columns;      // In the order of the data files, without labels and weights.
+  std::vector<Column> columns;      // In the order of data files; no labels and weights.
   std::vector<std::string> labels;  // One or more.
   bool is_json = false;             // The training's rows were JSON objects.
 };
 
-// The configuration in a checkpoint, with its fitted statistics, for predictions on this machine:
-// addresses, data files, budgets and folders of the training are not used; plug-ins and
+// Returns the configuration in a checkpoint, with its fitted statistics, for predictions on this
+// machine: addresses, data files, budgets and folders of the training are not used; plug-ins and
 // vocabulary files are.
 // overrides: "section.key=value", for plug-ins and vocabularies that are elsewhere.
 // Errors: INVALID_ARGUMENT for a configuration that cannot be used here, naming the key; DATA_LOSS.
 StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
                                       const std::vector<std::string>& overrides);
 
-// A model's configuration can name plug-ins, native code that comes with the folder.
+// Checks the plug-ins in a model's configuration: native code that comes with the folder.
 // Errors: INVALID_ARGUMENT if there is one and it is not allowed, naming it and the remedy.
 Status CheckPlugins(const ClusterConfig& config, bool allowed);
 
@@ -52,12 +52,13 @@ class ModelVersion {
   struct Options {
     std::vector<std::string> overrides;  // See ConfigOfModel().
     bool allow_plugins = false;          // See CheckPlugins().
-    uint64_t max_bytes = UINT64_MAX;     // Of rows.
-    // Only these rows, to answer reads of other processes: no predictions. Plug-ins are not used.
+    uint64_t max_bytes = UINT64_MAX;     // Size limit of the rows.
+    // Loads only these rows, to answer reads of other processes: no predictions. Plug-ins are not
+    // used.
     std::optional<RowShare> share;
     // The servers of the rows; null: the rows are in this process.
     std::shared_ptr<RemoteRows> remote;
-    size_t hot_row_bytes = 0;  // Of each predictor, for rows of servers.
+    size_t hot_row_bytes = 0;  // Cache size of each predictor, for rows of servers.
   };
 
   // Called with rows read and all rows; an error ends the load.
@@ -74,10 +75,10 @@ class ModelVersion {
                                                             Progress progress,
                                                             const ModelVersion* before = nullptr);
 
-  // Load() of a delta that continues this version. Reads only the delta, and shares the other rows
-  // with this version. max_bytes: of rows, besides those of this version. checks_probe: false for
-  // a version that will not be used, but continued.
-  // Errors: as Load(); ABORTED if the checkpoint is no delta of this one, or has another
+  // Loads a delta that continues this version. Reads only the delta, and shares the other rows with
+  // this version. max_bytes: size limit of rows, besides those of this version. checks_probe: false
+  // for a version that will not be used, but continued.
+  // Errors: those of Load(); ABORTED if the checkpoint is no delta of this one, or has another
   // configuration: then use Load().
   StatusOr<std::shared_ptr<const ModelVersion>> Next(const Checkpoint& delta,
                                                      uint64_t max_bytes = UINT64_MAX,
@@ -89,13 +90,15 @@ class ModelVersion {
   uint64_t step() const { return step_; }
   uint64_t checksum() const { return checksum_; }  // See Checkpoint.
   VersionName name() const { return {step_, checksum_, training_}; }
-  double step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
+  // Time at which the step ended, in seconds since 1970.
+  double step_time() const { return step_time_; }
   uint64_t rows() const;
-  // Of rows and dense weights, without what `besides`, which may be null, shares.
+  // Returns the size of rows and dense weights, without those shared with `besides`, which may be
+  // null.
   uint64_t bytes(const ModelVersion* besides = nullptr) const;
   const ClusterConfig& config() const;
   const RowFormat& format() const;
-  Calibration calibration(size_t label) const;  // Of predictions.
+  Calibration calibration(size_t label) const;  // Calibration of a label's predictions.
 
  private:
   friend class Predictor;
@@ -103,7 +106,7 @@ class ModelVersion {
                                         std::span<const RowRead::Group> groups,
                                         std::span<const uint64_t> ids,
                                         absl::FunctionRef<RowMemory(size_t bytes)> allocate);
-  struct Common;  // What the versions of a run share.
+  struct Common;  // Parts that the versions of a run share.
   struct Parts;
 
   explicit ModelVersion(const Checkpoint& checkpoint);

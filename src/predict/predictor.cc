@@ -39,17 +39,17 @@ struct Predictor::State {
     }
   }
 
-  // Cells of a request's column that are missing; 0 for a column that the model ignores.
+  // Returns the missing cells of a request's column; 0 for a column that the model ignores.
   uint64_t MissingCells(const ScoreRequest& request, size_t column) const;
-  // Adds to `id_counts`. Requires `found`.
+  // Adds the batch's ids to `id_counts`. Requires `found`.
   void CountIds(const CompactBatch& batch);
   // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
   Status ReadRows(const ModelVersion& model, const CompactBatch& batch);
-  // Adds the rows of a request to the next batch. taken: those that are in it.
+  // Adds the rows of a request to the next batch. taken: receives the indexes of the added rows.
   Status Add(const ScoreRequest& request, ScoredRows& scored, std::vector<size_t>& taken);
   Status ScoreBatch(Predictor& predictor, const ModelVersion& model,
                     std::span<const ScoreRequest* const> requests, std::span<ScoredRows> scored);
-  // Rounds as a message does.
+  // Rounds the matrix in place, as sending it in a message does.
   void Round(const VectorCodec& codec, MatrixView<float> matrix) {
     encoded.resize(std::max(encoded.size(), matrix.rows() * codec.row_bytes()));
     const auto bytes = std::span(encoded).first(matrix.rows() * codec.row_bytes());
@@ -64,15 +64,15 @@ struct Predictor::State {
   const std::vector<LabelScale> scales = LabelScalesOf(common.config.data);
   RowBatcher batcher;
   DensePredictor dense;
-  const VectorCodec vectors;            // Of embeddings.
-  std::optional<RowCodec> sent_rows;    // If trainers get rows and pool them.
-  std::vector<VectorCodec> row_codecs;  // By table.
-  std::optional<RemoteReader> remote;   // If servers have the rows.
-  std::vector<uint64_t> unseen;         // By table.
-  std::vector<uint64_t> missing;        // By column.
-  std::vector<IdCount> id_counts;       // By feature; empty: they are not counted.
-  std::vector<const std::byte*> found;  // By id.
-  std::vector<uint64_t> positions;      // By id, in `rows`.
+  const VectorCodec vectors;            // Encoding of embeddings.
+  std::optional<RowCodec> sent_rows;    // Set if trainers get rows and pool them.
+  std::vector<VectorCodec> row_codecs;  // Indexed by table.
+  std::optional<RemoteReader> remote;   // Set if servers have the rows.
+  std::vector<uint64_t> unseen;         // Ids without a row, indexed by table.
+  std::vector<uint64_t> missing;        // Missing cells, indexed by column.
+  std::vector<IdCount> id_counts;       // Indexed by feature; empty: ids are not counted.
+  std::vector<const std::byte*> found;  // The row of each id; null without a row.
+  std::vector<uint64_t> positions;      // Place of each id's row in `rows`.
   std::vector<float> rows;
   std::vector<float> embeddings;
   std::vector<std::byte> encoded;
@@ -238,7 +238,7 @@ Status Predictor::State::Add(const ScoreRequest& request, ScoredRows& scored,
     is_shared[c] = values.size() <= 1;
     if (!is_shared[c]) varying.push_back(c);
   }
-  std::span<const bool> repeated;  // Until a row of this request was processed whole.
+  std::span<const bool> repeated;  // Empty until a row of this request was processed whole.
   for (size_t row = 0; row < request.rows; ++row) {
     if (row > 0) {
       for (const size_t c : varying) ++cells[c];
@@ -282,7 +282,7 @@ Status Predictor::State::ScoreBatch(Predictor& predictor, const ModelVersion& mo
                                     std::span<const ScoreRequest* const> requests,
                                     std::span<ScoredRows> scored) {
   const size_t labels = common.format.labels.size();
-  std::vector<std::vector<size_t>> taken(requests.size());  // Rows of each request.
+  std::vector<std::vector<size_t>> taken(requests.size());  // The batch's rows of each request.
   for (size_t r = 0; r < requests.size(); ++r) {
     scored[r] = {};
     scored[r].probabilities.assign(requests[r]->rows * labels,

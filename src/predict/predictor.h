@@ -19,7 +19,7 @@ namespace simurgh {
 // Rows to predict, column by column.
 struct ScoreRequest {
   size_t rows = 0;
-  // By index in RowFormat::columns: a value for each row, or one that all rows share. An empty
+  // Indexed like RowFormat::columns: a value for each row, or one that all rows share. An empty
   // vector: the value is missing in all rows.
   std::vector<std::vector<Cell>> columns;
   std::shared_ptr<const void> memory;  // Keeps the texts and lists of the cells.
@@ -27,17 +27,17 @@ struct ScoreRequest {
 
 // A row that was not predicted.
 struct RowProblem {
-  size_t row = 0;       // From 0.
+  size_t row = 0;       // Counted from 0.
   std::string message;  // Names column, value and remedy.
 };
 
 // The predictions of a request.
 struct ScoredRows {
   std::vector<float> probabilities;  // (rows, labels), row by row. NaN in bad rows.
-  // Of the version that was used, if it is not the one that was asked.
+  // Step of the version that was used, if it is not the version that was asked for.
   std::optional<uint64_t> step;
   size_t bad_rows = 0;
-  std::vector<RowProblem> problems;  // Of the first kMaxProblems bad rows.
+  std::vector<RowProblem> problems;  // The first kMaxProblems bad rows.
 
   static constexpr size_t kMaxProblems = 10;
 
@@ -55,43 +55,44 @@ class Predictor {
   struct Options {
     bool ignore_labels = true;         // See ReadOptions.
     const DataConfig* data = nullptr;  // Format of lines of rows; null: that of the training.
-    bool counts_ids = false;           // For id_counts().
+    bool counts_ids = false;           // Needed for id_counts().
   };
 
-  // Errors: of RowBatcher::Create().
+  // Errors: those of RowBatcher::Create().
   static StatusOr<Predictor> Create(const ModelVersion& model, const Options& options);
   static StatusOr<Predictor> Create(const ModelVersion& model) { return Create(model, {}); }
   ~Predictor();
   Predictor(Predictor&&) noexcept;
   Predictor& operator=(Predictor&&) noexcept;
 
-  // Whether the version processes features as that of Create() does. The calls below require it.
+  // Returns whether the version processes features as that of Create() does. The calls below
+  // require it.
   bool Fits(const ModelVersion& model) const;
 
   // Turns rows into a batch for Predict().
   RowBatcher& rows();
 
-  // batch: of rows(); gets the masks of raw features. probabilities: (batch.size(), labels),
-  // overwritten. NaN where weights or inputs are too large.
-  // Errors: of DensePredictor; of RemoteRows::Read(), if servers have the rows.
+  // Predicts a batch. batch: built by rows(); gets the masks of raw features. probabilities:
+  // (batch.size(), labels), overwritten. NaN where weights or inputs are too large.
+  // Errors: those of DensePredictor; those of RemoteRows::Read(), if servers have the rows.
   Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
   // Predicts the rows of requests as few batches. scored: one for each request.
-  // Errors: of Predict() and RowBatcher::Build(); FAILED_PRECONDITION of a plug-in.
+  // Errors: those of Predict() and RowBatcher::Build(); FAILED_PRECONDITION of a plug-in.
   Status Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
                std::span<ScoredRows> scored);
 
-  // Since the creation: distinct ids of batches without a row, by table; cells of requests that are
-  // missing, by column.
+  // Counts since the creation: distinct ids of batches without a row, by table; missing cells of
+  // requests, by column.
   std::span<const uint64_t> unseen_ids() const;
   std::span<const uint64_t> missing_cells() const;
 
-  // Since the creation, by feature of the configuration; with counts_ids.
+  // Counts since the creation, by feature of the configuration. Empty without counts_ids.
   struct IdCount {
     uint64_t occurrences = 0;
-    uint64_t unseen = 0;  // Of them, of ids without a row.
+    uint64_t unseen = 0;  // Occurrences of ids without a row.
     uint64_t rows = 0;
-    uint64_t empty_rows = 0;  // Without an id.
+    uint64_t empty_rows = 0;  // Rows without an id.
   };
   std::span<const IdCount> id_counts() const;
 

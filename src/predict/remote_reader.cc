@@ -11,10 +11,10 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kAhead = 8;  // Prefetch distance in the index.
-// Follows a row in the cache.
+// Byte behind a row in the cache.
 constexpr std::byte kHasRow{1};
 constexpr std::byte kNoRow{0};
-// Rows of a batch begin at multiples.
+// Rows of a batch begin at multiples of it.
 constexpr size_t kAlignment = 8;
 
 }  // namespace
@@ -33,7 +33,7 @@ RemoteReader::RemoteReader(RemoteRows& rows, const std::vector<TableConfig>& tab
 bool RemoteReader::Follows(uint64_t checksum, const RowChanges& changes) {
   if (hot_row_bytes_ == 0) return false;
   if (cache_ && checksum == cached_) return true;
-  // An older version, or one that is being checked.
+  // The version is older, or is being checked.
   if (checksum != rows_.current()) return false;
   if (!cache_) {
     std::vector<size_t> bytes;

@@ -14,9 +14,9 @@
 
 namespace simurgh {
 
-// Reads rows of batches from servers. Keeps hot rows of the current version, and which ids have
-// none. When a version becomes current whose changes are known, only those rows are dropped. Other
-// versions pass by the cache.
+// Reads rows of batches from servers. Caches hot rows of the current version, and which ids have
+// none. When a version becomes current whose changes are known, only the changed rows are dropped.
+// Reads of other versions bypass the cache.
 //
 // Threads: one owner. Lifetime: `rows` outlives this.
 class RemoteReader {
@@ -24,15 +24,15 @@ class RemoteReader {
   // hot_row_bytes: 0 for no cache; allocated by the first read of a current version.
   RemoteReader(RemoteRows& rows, const std::vector<TableConfig>& tables, size_t hot_row_bytes);
 
-  // Distinct ids of one table. found[i]: the weights of ids[i], null without a row; valid until
+  // The distinct ids of one table. found[i]: the weights of ids[i], null without a row; valid until
   // the next Read().
   struct List {
     uint32_t table = 0;
     std::span<const uint64_t> ids;
     std::span<const std::byte*> found;
   };
-  // One request to each server that has ids which are not in the cache.
-  // Errors: of RemoteRows::Read(); INTERNAL for an answer of another length.
+  // Reads the rows, with one request to each server that has ids which are not in the cache.
+  // Errors: those of RemoteRows::Read(); INTERNAL for an answer of another length.
   Status Read(uint64_t checksum, const RowChanges& changes, std::span<const List> lists);
 
  private:
@@ -40,11 +40,11 @@ class RemoteReader {
   struct Wanted {
     uint32_t table;
     uint64_t id;
-    std::byte* place;         // Of the row, then of kHasRow.
+    std::byte* place;         // Destination of the row, then of kHasRow.
     const std::byte** found;  // See List.
   };
 
-  // Whether the cache has this version's rows, or may get them.
+  // Returns whether the cache has this version's rows, or may get them.
   bool Follows(uint64_t checksum, const RowChanges& changes);
   Status Take(const RowAnswer& answer, std::span<const Wanted> wanted, bool caches);
   // Reads a batch's rows, without the cache if !caches.
@@ -53,12 +53,12 @@ class RemoteReader {
   RemoteRows& rows_;
   const size_t hot_row_bytes_;
   const RowShare servers_;
-  std::vector<size_t> row_bytes_;  // By table.
+  std::vector<size_t> row_bytes_;  // Indexed by table.
   std::optional<RowCache> cache_;
   uint64_t cached_ = 0;  // The version of the cache's rows.
   std::vector<std::byte> memory_;
-  std::vector<RowRead> reads_;               // By server.
-  std::vector<std::vector<Wanted>> wanted_;  // By server, as reads_.ids.
+  std::vector<RowRead> reads_;               // Indexed by server.
+  std::vector<std::vector<Wanted>> wanted_;  // Indexed by server; parallel to reads_.ids.
   std::vector<RowAnswer> answers_;
 };
 

@@ -15,8 +15,8 @@
 
 namespace simurgh {
 
-// The ids whose rows one of several servers has: those that a training with this number of servers
-// puts there.
+// The ids whose rows one of several servers has: a training with this number of servers puts the
+// same ids there.
 //
 // Threads: immutable.
 class RowShare {
@@ -41,30 +41,30 @@ class ModelVersion;
 // Names a version to processes that read the same model directory.
 struct VersionName {
   uint64_t step = 0;
-  uint64_t checksum = 0;  // See Checkpoint.
+  uint64_t checksum = 0;  // See Checkpoint::checksum.
   uint64_t training = 0;  // See base/step_id.h: differs between models.
 
   bool operator==(const VersionName&) const = default;
 };
 
-// Ids whose rows one server is asked for.
+// The ids whose rows are read from one server.
 struct RowRead {
   struct Group {
     uint32_t table = 0;  // Index in the model's configuration.
     uint32_t ids = 0;
   };
 
-  std::vector<Group> groups;  // Ascending tables, each once.
-  std::vector<uint64_t> ids;  // Of all groups, in their order.
+  std::vector<Group> groups;  // In ascending order of tables, each once.
+  std::vector<uint64_t> ids;  // The ids of all groups, in their order.
 };
 
 // The answer to a RowRead.
 struct RowAnswer {
-  // A bit for each id, the lowest of a byte first: whether the id has a row.
+  // A bit for each id, the lowest of a byte first: set if the id has a row.
   std::vector<uint8_t> present;
   // The rows of the ids that have one, in their order, as the table stores them.
   std::span<const std::byte> rows;
-  std::shared_ptr<const void> owner;  // Of `rows`.
+  std::shared_ptr<const void> owner;  // Owns `rows`.
 
   bool Has(size_t id) const { return (present[id / 8] >> (id % 8) & 1) != 0; }
 };
@@ -97,12 +97,11 @@ class RemoteRows {
   // it has another model, or another place among the servers.
   virtual StatusOr<std::vector<VersionName>> Use(std::span<const VersionName> versions) = 0;
 
-  // Why servers lack a version that Use() did not return; one line. For the answers of the last
-  // Use().
+  // Returns why servers lack a version that the last Use() did not return; one line.
   virtual std::string WhoLacks(const VersionName& version) = 0;
 
-  // Reads rows from all servers at once. reads, answers: by server; a server with no ids is not
-  // asked. Waits for a bounded time.
+  // Reads rows from all servers at once, for a bounded time. reads, answers: indexed by server. A
+  // server without ids gets no request.
   // Errors: NOT_FOUND if a server does not have the version any more; UNAVAILABLE if one does not
   // answer, naming it.
   virtual Status Read(uint64_t checksum, std::span<const RowRead> reads,
@@ -111,7 +110,7 @@ class RemoteRows {
   // Reports distinct ids of a batch that were in a cache of rows, and that were not.
   virtual void OnCache(uint64_t hits, uint64_t misses) = 0;
 
-  // The version that requests get which name none. Caches keep its rows.
+  // Checksum of the version for requests that name none. Caches keep its rows.
   uint64_t current() const { return current_.load(std::memory_order_relaxed); }
   void SetCurrent(uint64_t checksum) { current_.store(checksum, std::memory_order_relaxed); }
 

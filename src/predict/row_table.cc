@@ -18,10 +18,10 @@ constexpr size_t kAhead = 32;  // Searches under way at once.
 
 uint64_t SlotsFor(uint64_t entries) { return entries * 3 / 2 + 1; }
 
-// Not the hash that places ids on servers, whose top bits are nearly equal on one of them.
+// Differs from the hash that places ids on servers: its top bits are nearly equal on one of them.
 uint64_t Hash(uint64_t id) { return Mix64(id + 0x9fb21c651e98df25ULL); }
 
-// Whole huge pages, where there are enough bytes.
+// Allocates whole huge pages if there are enough bytes.
 AlignedBuffer Allocate(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
   if (bytes < 2 * kHugePage) return AlignedBuffer(bytes);
@@ -32,7 +32,7 @@ AlignedBuffer Allocate(size_t bytes) {
   return {static_cast<std::byte*>(memory), bytes, [](std::byte* data) { std::free(data); }};
 }
 
-// The rows of both; those of `newer` count. is_whole: there is no older table.
+// Returns the rows of both; those of `newer` count. is_whole: there is no older table.
 StatusOr<std::shared_ptr<const RowTable>> Join(const TableConfig& config, const RowTable& older,
                                                const RowTable& newer, bool is_whole) {
   std::vector<uint32_t> replaced(older.entries());
@@ -173,7 +173,7 @@ void RowLayers::Find(std::span<const uint64_t> ids, std::span<const std::byte*> 
   std::ranges::fill(rows, nullptr);
   scratch.resize(std::max(scratch.size(), ids.size()));
   const std::span<uint32_t> found = std::span(scratch).first(ids.size());
-  // The oldest first, so that newer ones overwrite.
+  // The oldest layer comes first, so that newer ones overwrite.
   for (const auto& layer : layers_) {
     layer->Find(ids, found);
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -186,7 +186,7 @@ void RowLayers::Find(std::span<const uint64_t> ids, std::span<const std::byte*> 
 StatusOr<RowLayers> RowLayers::With(const TableConfig& config,
                                     std::shared_ptr<const RowTable> newest) const {
   if (newest->entries() == 0) return *this;
-  constexpr uint64_t kRatio = 4;  // Times the entries of the next layer that a layer has at least.
+  constexpr uint64_t kRatio = 4;  // A layer has at least this multiple of the next one's entries.
   std::vector<uint32_t> found(newest->entries());
   std::vector<const std::byte*> before(newest->entries());
   Find(newest->ids(), before, found);

@@ -192,7 +192,7 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
           ->Score(model, std::span(requests).subspan(first, count),
                   std::span(scored).subspan(first, count));
     } catch (const std::bad_alloc&) {
-      worker.counted.reset();  // It may have rows of the batch.
+      worker.counted.reset();  // The predictor may have rows of the batch.
       predictor = worker.For(model);
       return absl::ResourceExhaustedError("no memory for the request; send fewer rows or ids");
     }
@@ -202,7 +202,7 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
   predict_seconds_.Observe(took);
   batch_rows_.Observe(static_cast<double>(rows));
   {
-    constexpr double kKept = 0.9;  // Of earlier batches.
+    constexpr double kKept = 0.9;  // Weight of earlier batches.
     MutexLock lock(mutex_);
     recent_seconds_ = recent_seconds_ * kKept + std::chrono::duration<double>(took).count();
     recent_rows_ = recent_rows_ * kKept + static_cast<double>(rows);

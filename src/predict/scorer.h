@@ -37,15 +37,15 @@ class Scorer {
   Scorer(const Scorer&) = delete;
   Scorer& operator=(const Scorer&) = delete;
 
-  // Whether a request would wait longer than max_wait, which it is then counted to have done: for
-  // callers that save the work before Submit().
+  // Returns whether a request would wait longer than max_wait, and counts it as late then. Callers
+  // save the work before Submit().
   bool Refuses(std::chrono::milliseconds max_wait);
 
   // Calls done(rows) once, on a thread of the scorer, or at once for an error of the wait.
-  // max_wait: until a thread takes the request.
+  // max_wait: longest time until a thread takes the request.
   // Requires: request.columns fit version.format().
   // Errors: RESOURCE_EXHAUSTED if the expected wait exceeds max_wait; DEADLINE_EXCEEDED if the
-  // request has waited longer: nothing has been computed; of Predictor.
+  // request has waited longer: nothing has been computed; those of Predictor.
   using Done = absl::AnyInvocable<void(StatusOr<ScoredRows>) &&>;
   void Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest request,
               std::chrono::milliseconds max_wait, Done done);
@@ -62,9 +62,9 @@ class Scorer {
   struct Worker;
 
   void Run();
-  // Calls `done` of all. Requires requests for one version.
+  // Calls `done` of all requests. Requires requests for one version.
   void Answer(Worker& worker, std::vector<Waiting> taken);
-  // Waits for requests. Empty: the scorer ends.
+  // Waits for requests. Returns none when the scorer ends.
   std::vector<Waiting> Take();
   std::chrono::nanoseconds WaitOf(size_t rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -79,7 +79,7 @@ class Scorer {
   CondVar wake_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_rows_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of batches, each older one counting less: their quotient is the time of a row.
+  // Sums over batches, each older one counting less: their quotient is the time of a row.
   double recent_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
   double recent_rows_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;

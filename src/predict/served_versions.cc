@@ -46,19 +46,20 @@ std::vector<VersionName> VersionUsers::Used(Clock::time_point now) const {
 
 namespace {
 
-constexpr std::chrono::seconds kRetry{10};  // Of a checkpoint that may be usable later.
+// Pause before a checkpoint that may be usable later is tried again.
+constexpr std::chrono::seconds kRetry{10};
 // Time for which servers of rows are asked for the same checkpoint.
 constexpr std::chrono::seconds kTargetTime{10};
-// Time for them to load it, which is not logged.
+// Time that servers usually need to load it; shorter waits are not logged.
 constexpr std::chrono::seconds kUsualWait{5};
-// Time between words to servers of rows; well below that of VersionUsers.
+// Longest pause between calls to servers of rows; well below the expiry of VersionUsers.
 constexpr std::chrono::milliseconds kLongestRemotePoll{3'000};
 
 double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Whether the checkpoint itself is the cause.
+// Returns whether the checkpoint itself is the cause.
 bool IsPermanent(const Status& status) {
   return absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status);
@@ -68,7 +69,7 @@ VersionName NameOf(const Checkpoint& checkpoint) {
   return {checkpoint.manifest.step, checkpoint.checksum, TrainingOf(checkpoint.manifest.run)};
 }
 
-// Whether the cause is a server of rows, which may answer later.
+// Returns whether the cause is a server of rows, which may answer later.
 bool IsOfServers(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsNotFound(status);
 }
@@ -196,7 +197,7 @@ void ServedVersions::Run() {
                                              : std::min(options_.poll, kLongestRemotePoll);
   bool is_low = false;
   for (;;) {
-    if (!is_low && Current() != nullptr) {  // From now on, answers come first.
+    if (!is_low && Current() != nullptr) {  // A first version is in use: answers come first now.
       LowerPriority();
       is_low = true;
     }
@@ -249,7 +250,7 @@ StatusOr<std::optional<Checkpoint>> ServedVersions::FindWanted() {
     SIMURGH_ASSIGN_OR_RETURN(step, directory_.LatestStep());
   }
   if (!step) {
-    // Latest() reads much: only to begin.
+    // Latest() reads much, so it is used only for the first version.
     if (Current() != nullptr) return std::nullopt;
     SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory_.Latest());
     return std::move(newest.checkpoint);
@@ -266,10 +267,10 @@ StatusOr<std::optional<Checkpoint>> ServedVersions::OnAllServers(std::optional<C
   const auto has = [](const std::vector<VersionName>& names, const VersionName& name) {
     return std::ranges::find(names, name) != names.end();
   };
-  // Tells that `next` is about to be used, too.
+  // Tells servers the version in use, and `next`, which is about to be used.
   const auto use = [&](const std::optional<Checkpoint>& next) {
     std::vector<VersionName> names;
-    // Without one that a server does not have any more, so that all can go on.
+    // A version that a server no longer has is left out, so that all servers can go on.
     if (current != nullptr && has(on_all_servers_, current->name())) {
       names.push_back(current->name());
     }
@@ -352,7 +353,7 @@ Status ServedVersions::Follow() {
   StatusOr<std::optional<Checkpoint>> wanted = FindWanted();
   const bool is_remote = options_.loading.remote != nullptr;
   if (is_remote) {
-    // Also without the model's folder, servers must keep what is in use.
+    // Even without the model's folder, servers must keep what is in use.
     StatusOr<std::optional<Checkpoint>> usable = OnAllServers(wanted.ok() ? *wanted : std::nullopt);
     if (wanted.ok()) wanted = std::move(usable);
   }
@@ -410,7 +411,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::Load(const Checkpo
   };
   StatusOr<std::shared_ptr<const ModelVersion>> version = load();
   if (!absl::IsResourceExhausted(version.status())) return version;
-  // Room for the new one. The budget was compared before any row was read.
+  // Makes room for the new version. The budget was compared before any row was read.
   std::shared_ptr<const ModelVersion> previous;
   {
     MutexLock lock(mutex_);
@@ -423,7 +424,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::Load(const Checkpo
 
 StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadDelta(
     const Checkpoint& checkpoint) {
-  std::vector<Checkpoint> deltas;  // The newest first.
+  std::vector<Checkpoint> deltas;  // In order, the newest first.
   for (StatusOr<Checkpoint> next = checkpoint; next.ok() && next->manifest.parent;
        next = directory_.Open(deltas.back().manifest.parent->step)) {
     deltas.push_back(*next);
@@ -448,7 +449,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadWhole(
     if (current_ == nullptr) problem_ = absl::StrCat("loading: rows=", rows, " of=", all);
     return ends_ ? absl::CancelledError("the server ends") : absl::OkStatus();
   };
-  // Predictors, with their hot rows, are kept.
+  // The new version fits the predictors of `before`, which keep their hot rows.
   const std::shared_ptr<const ModelVersion> before =
       loading.remote == nullptr ? nullptr : Current();
   return ModelVersion::Load(checkpoint, loading, report, before.get());
@@ -473,7 +474,7 @@ void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
     MutexLock lock(mutex_);
     old = std::exchange(previous_, std::exchange(current_, version));
   }
-  // After the change, since readers take these as a sign.
+  // Metrics follow the change, since readers take them as a sign.
   step_.Set(static_cast<double>(version->step()));
   step_time_.Set(version->step_time());
   bytes_.Set(static_cast<double>(version->bytes()));

@@ -22,7 +22,7 @@
 
 namespace simurgh {
 
-// The versions that other processes use, by what they have told lately.
+// The versions that other processes use, according to their latest calls.
 //
 // Threads: any.
 class VersionUsers {
@@ -33,10 +33,10 @@ class VersionUsers {
       : expiry_(expiry) {}
 
   std::chrono::milliseconds expiry() const { return expiry_; }
-  // A process uses these versions, or is about to, and no others. user: a random number.
+  // Notes that a process uses these versions, or is about to, and no others. user: a random number.
   void Note(uint64_t user, std::span<const VersionName> versions, Clock::time_point now);
   bool IsUsed(uint64_t checksum, Clock::time_point now) const;
-  // All versions that are used, the newest first.
+  // Returns all versions that are used, the newest first.
   std::vector<VersionName> Used(Clock::time_point now) const;
 
  private:
@@ -44,7 +44,8 @@ class VersionUsers {
     std::vector<VersionName> versions;
     Clock::time_point seen;
   };
-  static constexpr size_t kMaxUsers = 10'000;  // The one that was silent longest is forgotten.
+  // Most remembered processes. The one that was silent longest is forgotten.
+  static constexpr size_t kMaxUsers = 10'000;
 
   const std::chrono::milliseconds expiry_;
   mutable Mutex mutex_;
@@ -75,11 +76,11 @@ class ServedVersions {
  public:
   struct Options {
     std::string model;               // The folder.
-    std::string version = "latest";  // Or a step.
+    std::string version = "latest";  // "latest" or a step.
     std::chrono::milliseconds poll{200};
     std::chrono::milliseconds max_age{0};  // Older versions are not ready; 0: any age is.
-    uint64_t memory_budget = 0;            // Of all versions' rows; 0: no limit.
-    ModelVersion::Options loading;         // Without max_bytes.
+    uint64_t memory_budget = 0;            // Limit of all versions' rows; 0: none.
+    ModelVersion::Options loading;         // max_bytes is not used.
     // The users of the rows; null: this process only. Lifetime: outlives this.
     const VersionUsers* users = nullptr;
   };
@@ -90,19 +91,19 @@ class ServedVersions {
   ServedVersions(const ServedVersions&) = delete;
   ServedVersions& operator=(const ServedVersions&) = delete;
 
-  // Tells that the version has answered. Cheap.
+  // Notes that the version has answered. Cheap.
   void NoteAnswer(const ModelVersion& version);
 
-  // Null before the first version is loaded.
+  // Returns the version in use; null before the first one is loaded.
   std::shared_ptr<const ModelVersion> Current() const;
-  // Null if this step is not loaded.
+  // Returns the loaded version of a step; null if there is none.
   std::shared_ptr<const ModelVersion> Find(uint64_t step) const;
   std::shared_ptr<const ModelVersion> FindChecksum(uint64_t checksum) const;
   std::vector<uint64_t> Steps() const;
-  // The loaded versions, the newest one in use last.
+  // Returns the loaded versions, the newest one in use last.
   std::vector<std::shared_ptr<const ModelVersion>> Loaded() const;
-  // Why there is no version, none that is new enough, or one whose rows servers lack; empty if
-  // ready.
+  // Returns why there is no version, none that is new enough, or one whose rows servers lack; empty
+  // if ready.
   std::string Problem() const;
 
   // Replaces Options::version, looks for it now, and tries one again that was refused.
@@ -119,22 +120,22 @@ class ServedVersions {
 
   void Run();
   Status Follow();
-  // The step that the configuration or the file `pin` asks for; none: the newest.
+  // Returns the step that the configuration or the file `pin` asks for; none: the newest.
   StatusOr<std::optional<uint64_t>> FixedStep();
-  // The newest checkpoint that users ask for and that is not loaded, if there is one.
+  // Returns the newest checkpoint that users ask for and that is not loaded, if there is one.
   std::optional<Checkpoint> FindUsed();
-  // The checkpoint that the folder asks for; none if that is the version in use.
+  // Returns the checkpoint that the folder asks for; none if that is the version in use.
   StatusOr<std::optional<Checkpoint>> FindWanted();
-  // Of `wanted`, which may be none, and older ones: the checkpoint that all servers of rows have;
-  // none if that is the version in use, or while they do not have it. Tells the servers. Errors: of
-  // RemoteRows.
+  // Returns the checkpoint that all servers of rows have, of `wanted`, which may be none, and older
+  // ones; none if that is the version in use, or while they do not have it. Tells the servers.
+  // Errors: those of RemoteRows.
   StatusOr<std::optional<Checkpoint>> OnAllServers(std::optional<Checkpoint> wanted);
-  // Whether a loaded version may make room for another one. Drops one if that is needed.
+  // Returns whether a loaded version may make room for another one. Drops one if that is needed.
   bool MayLoad(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> LoadDelta(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> LoadWhole(const Checkpoint& checkpoint);
-  // Bytes of the budget that the loaded versions leave.
+  // Returns the bytes of the budget that the loaded versions leave.
   uint64_t BytesLeft() const;
   void Use(std::shared_ptr<const ModelVersion> version);
   void Log(const Status& status);
@@ -154,18 +155,19 @@ class ServedVersions {
   std::shared_ptr<const ModelVersion> current_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const ModelVersion> previous_ ABSL_GUARDED_BY(mutex_);
   std::string problem_ ABSL_GUARDED_BY(mutex_) = "the model is being loaded";
-  std::string rows_problem_ ABSL_GUARDED_BY(mutex_);  // Of current_, if servers have the rows.
-  Clock::time_point current_since_;                   // The thread's.
-  std::vector<VersionName> on_all_servers_;           // By the last answers; the thread's.
-  // The checkpoint that servers are asked for, and since when; the thread's.
+  std::string rows_problem_ ABSL_GUARDED_BY(mutex_);  // Why servers lack rows of current_.
+  Clock::time_point current_since_;                   // Used by the thread only.
+  // Versions in the last answers of all servers. Used by the thread only.
+  std::vector<VersionName> on_all_servers_;
+  // The checkpoint that servers are asked for, and since when. Used by the thread only.
   std::optional<Checkpoint> target_;
   Clock::time_point target_since_;
-  uint64_t waiting_ = 0;  // The checkpoint whose wait has been logged; the thread's.
+  uint64_t waiting_ = 0;  // Checkpoint whose wait has been logged. Used by the thread only.
   std::string version_ ABSL_GUARDED_BY(mutex_);
   bool reload_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<uint64_t, Refusal> refused_;  // By checksum of the checkpoint; the thread's.
-  std::string logged_;                   // The last problem; the thread's.
+  std::map<uint64_t, Refusal> refused_;  // Keys: checksums of checkpoints. Used by the thread only.
+  std::string logged_;                   // The last problem. Used by the thread only.
   std::jthread thread_;
 };
 

@@ -17,7 +17,8 @@
 namespace simurgh {
 namespace {
 
-// Errors: INVALID_ARGUMENT unless the rows' weights are those of the table.
+// Checks a file's tensors. Errors: INVALID_ARGUMENT unless the rows' weights are those of the
+// table.
 Status CheckLayout(const RowFile& file, const TableConfig& table) {
   const std::vector<TensorSpec> wanted = Table::FileTensors(table, 0);
   const TensorMetadata metadata = Table::FileMetadata(table);
@@ -62,7 +63,7 @@ std::span<const uint64_t> IdsIn(const std::vector<std::byte>& part) {
   return {reinterpret_cast<const uint64_t*>(part.data()), part.size() / sizeof(uint64_t)};
 }
 
-// The rows of the share. on_piece: called for each piece that is read, if it is.
+// Returns the number of the share's rows. on_piece: called for each piece that is read, if any is.
 StatusOr<uint64_t> CountRows(std::span<SavedRows> saved, const RowShare& share,
                              absl::FunctionRef<Status()> on_piece) {
   if (share.has_all()) return RowsOf(saved);
@@ -78,7 +79,8 @@ StatusOr<uint64_t> CountRows(std::span<SavedRows> saved, const RowShare& share,
   return rows;
 }
 
-// rows: of the share, in one table. on_rows: called with the rows of each piece, of all shares.
+// Loads the share's rows of one table; `rows` is their number. on_rows: called with the number of
+// rows of each piece, those of other shares included.
 StatusOr<RowLayers> LoadTable(const Checkpoint& checkpoint, const TableConfig& config,
                               const RowShare& share, std::span<SavedRows> saved, uint64_t rows,
                               absl::FunctionRef<Status(uint64_t rows)> on_rows) {
@@ -187,7 +189,7 @@ StatusOr<RowLayers> LoadTableDelta(DeltaFiles& files, const TableConfig& config,
     std::ranges::copy_if(ids, std::back_inserter(removed),
                          [&share](uint64_t id) { return share.Has(id); });
   }
-  std::vector<std::vector<uint64_t>> changed;  // By file, of all shares.
+  std::vector<std::vector<uint64_t>> changed;  // The ids of each file, of all shares.
   uint64_t rows = 0;
   absl::flat_hash_set<uint64_t> present;
   for (TensorFileReader& file : files.rows) {
@@ -198,7 +200,7 @@ StatusOr<RowLayers> LoadTableDelta(DeltaFiles& files, const TableConfig& config,
       present.insert(id);
     }
   }
-  // An id that went and came back has a row.
+  // An id that was removed and came back has a row.
   std::erase_if(removed, [&present](uint64_t id) { return present.contains(id); });
   SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table,
                            RowTable::Create(config, rows, removed.size()));
@@ -212,7 +214,7 @@ StatusOr<RowLayers> LoadTableDelta(DeltaFiles& files, const TableConfig& config,
   std::ranges::copy(removed, table->ids().subspan(rows).begin());
   SIMURGH_RETURN_IF_ERROR(table->Index());
   SIMURGH_ASSIGN_OR_RETURN(RowLayers layers, before.With(config, std::move(table)));
-  // Files tell the rows of all shares together.
+  // Files count the rows of all shares together.
   if (!share.has_all() || layers.rows() == files.rows_after) return layers;
   return absl::DataLossError(absl::StrCat("table '", config.name, "': ", layers.rows(),
                                           " rows after the delta instead of ", files.rows_after,
@@ -262,7 +264,7 @@ StatusOr<std::vector<RowLayers>> LoadDelta(const Checkpoint& delta,
   uint64_t rows = 0;
   uint64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
-    // Of a share: about, as hashes spread ids.
+    // A share's part is an estimate: hashes spread ids.
     const uint64_t entries = (RowsOf(files[i].rows) + RowsOf(files[i].removed)) / share.servers();
     rows += entries;
     bytes += RowTable::BytesOf(tables[i], entries);

@@ -23,30 +23,30 @@
 
 namespace simurgh {
 
-// From files of rows, of any number of servers, to the rows of a share. Layers are by index in
-// `tables`.
+// Functions that load the rows of a share from files of rows, of any number of servers. Layers are
+// in the order of `tables`.
 
 // Called with the rows read and all rows, those of other shares included; an error ends the load.
 using RowProgress = absl::FunctionRef<Status(uint64_t rows, uint64_t all_rows)>;
 
-// The rows of a checkpoint and of those that it continues. Needs memory for the share's rows, and
-// some 20 bytes for each id of deltas. A share of several reads all ids twice.
-// Errors: of OpenRows(); INVALID_ARGUMENT for other tables; RESOURCE_EXHAUSTED without memory, or
-// for more than max_bytes.
+// Loads the rows of a checkpoint and of those that it continues. Needs memory for the share's rows,
+// and some 20 bytes for each id of deltas. A share of several reads all ids twice.
+// Errors: those of OpenRows(); INVALID_ARGUMENT for other tables; RESOURCE_EXHAUSTED without
+// memory, or for more than max_bytes.
 StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint,
                                           const std::vector<TableConfig>& tables,
                                           const RowShare& share, uint64_t max_bytes,
                                           RowProgress progress);
 
-// Adds a delta to the rows of its parent. Errors: as LoadRows().
+// Adds a delta to the rows of its parent. Errors: those of LoadRows().
 StatusOr<std::vector<RowLayers>> LoadDelta(const Checkpoint& delta,
                                            const std::vector<TableConfig>& tables,
                                            const RowShare& share,
                                            const std::vector<RowLayers>& before,
                                            uint64_t max_bytes);
 
-// The ids that a delta names, by table: rows that changed, came or went. Reads ids only. None if
-// the delta has a table as a whole.
+// The ids that a delta names, by table: rows that changed, came or went. ReadChangedIds reads ids
+// only. It returns none if the delta has a table as a whole.
 using ChangedIds = std::vector<std::vector<uint64_t>>;
 StatusOr<std::optional<ChangedIds>> ReadChangedIds(const Checkpoint& delta,
                                                    const std::vector<TableConfig>& tables);
@@ -56,7 +56,8 @@ StatusOr<std::optional<ChangedIds>> ReadChangedIds(const Checkpoint& delta,
 // Threads: immutable.
 class RowChanges {
  public:
-  // Those of the version that follows `before` with these changes. Forgets the oldest ones.
+  // Returns the changes up to the version that follows `before` with these ids. Forgets the oldest
+  // ones.
   RowChanges With(uint64_t before, ChangedIds ids) const {
     RowChanges next;
     size_t count = Count(ids);
@@ -90,7 +91,7 @@ class RowChanges {
     uint64_t before;  // Checksum of the version that the ids change.
     ChangedIds ids;
   };
-  // A predictor that scores rarely misses some versions.
+  // Number of steps that a predictor which scores rarely may miss.
   static constexpr size_t kMaxSteps = 16;
   static constexpr size_t kMaxIds = 1'000'000;
 
@@ -106,7 +107,7 @@ class RowChanges {
 struct ModelVersion::Common {
   Common(ClusterConfig configuration, ModelVersion::Options loading, const Manifest& manifest);
 
-  // Whether a checkpoint has the same configuration and statistics.
+  // Returns whether a checkpoint has the same configuration and statistics.
   bool Fits(const Manifest& manifest) const;
 
   const ClusterConfig config;
@@ -120,9 +121,9 @@ struct ModelVersion::Common {
 
 struct ModelVersion::Parts {
   std::shared_ptr<const DenseModel> dense;  // Null in a version of a share.
-  std::vector<Calibration> calibrations;    // By label; empty: none.
-  std::vector<RowLayers> tables;            // By index in the configuration; empty if remote.
-  RowChanges changes;                       // For caches, if remote.
+  std::vector<Calibration> calibrations;    // Indexed by label; empty: none.
+  std::vector<RowLayers> tables;            // One per table of the configuration; empty if remote.
+  RowChanges changes;                       // For caches of remote rows.
 };
 
 }  // namespace simurgh
