@@ -14,7 +14,7 @@ namespace {
 // sockaddr_un::sun_path without its final zero.
 constexpr size_t kMaxPathBytes = 107;
 
-constexpr std::string_view kSchemes[] = {"tcp", "unix", "shm", "auto"};  // By Kind.
+constexpr std::string_view kSchemes[] = {"tcp", "unix", "shm", "auto"};  // Indexed by Kind.
 
 Status BadAddress(const std::string& text, const char* why) {
   return absl::InvalidArgumentError(

@@ -169,7 +169,7 @@ class Suspension {
   Suspension(const Suspension&) = delete;
   Suspension& operator=(const Suspension&) = delete;
 
-  // Whether it has been resumed; then Wait() must not be called.
+  // Returns whether the wait is over: Wait() must then not be called.
   bool over() const { return over_; }
 
   // Returns when resumed, or when the caller is cancelled. Requires !over() and a caller that has

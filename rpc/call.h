@@ -27,14 +27,14 @@ struct Trace {
   uint64_t trace_id = 0;
   uint64_t span_id = 0;
 
-  // For the nested call `number`.
+  // Returns the trace of the nested call `number`.
   Trace Child(uint64_t number) const {
     if (trace_id == 0) return {};
     return {.trace_id = trace_id, .span_id = Mix64(span_id + number + 1)};
   }
 };
 
-// Converts from a deadline.
+// The options of a call. A deadline converts to them.
 struct CallOptions {
   CallOptions(Clock::time_point until, Trace of = {})  // NOLINT(google-explicit-constructor)
       : deadline(until), trace(of) {}
@@ -61,7 +61,7 @@ enum class CloseReason : uint8_t {
 };
 inline constexpr size_t kCloseReasons = 11;
 
-// For metrics and logs: "malformed".
+// Returns the name for metrics and logs, such as "malformed".
 std::string_view NameOf(CloseReason reason);
 
 // Attaches the reason to the status that closes a connection. It is not sent.
@@ -80,21 +80,21 @@ enum class ThrottleReason : uint8_t {
 };
 inline constexpr size_t kThrottleReasons = 5;
 
-// For metrics: "requests".
+// Returns the name for metrics, such as "requests".
 std::string_view NameOf(ThrottleReason reason);
 
-// The end of a call. Lifetime: of the OnCallEnd() call.
+// The end of a call. Lifetime: valid during the call of OnCallEnd().
 struct CallReport {
   MethodId method;
   Trace trace;
   const Status& status;
-  // At the client the time of Client::Call; at the server from the request's arrival to the end of
-  // the handler.
+  // At the client, the time of Client::Call. At the server, the time from the request's arrival to
+  // the end of the handler.
   std::chrono::nanoseconds duration{};
   Clock::time_point end;
-  // Of the duration: before the handler began. 0 at the client.
+  // The part of the duration before the handler began; 0 at the client.
   std::chrono::nanoseconds waited{};
-  // Metadata and segments. 0 for a message that does not exist, such as the response of an error.
+  // Size of metadata and segments; 0 without a message, such as the response of a failed call.
   uint64_t request_bytes = 0;
   uint64_t response_bytes = 0;
 };

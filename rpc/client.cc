@@ -59,7 +59,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   bool stopped_ = false;
 
   Session session_;                                     // The latest.
-  std::vector<std::weak_ptr<ClientSession>> sessions_;  // All with calls in flight.
+  std::vector<std::weak_ptr<ClientSession>> sessions_;  // All sessions with calls in flight.
 
   bool connecting_ = false;
   asio::cancellation_signal stop_connecting_;
@@ -67,7 +67,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   WaitList stopped_signal_;  // The connecting coroutine, between attempts.
   Backoff backoff_;
   Clock::time_point not_before_{};  // Earliest time of the next attempt.
-  uint64_t attempts_ = 0;           // Since the last connection that answered a call.
+  uint64_t attempts_ = 0;  // Number of attempts since the last connection that answered a call.
   uint64_t refusals_ = 0;
   Status last_error_;
   Random random_;

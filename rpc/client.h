@@ -16,7 +16,7 @@ class TlsContext;
 class Token;
 
 struct ClientOptions {
-  // For TCP servers; null for no TLS.
+  // Used for TCP servers; null for no TLS.
   std::shared_ptr<const TlsContext> tls = nullptr;
   // Both ends must prove the same token, or neither has one. Null: none.
   std::shared_ptr<const Token> token = nullptr;
@@ -32,9 +32,9 @@ struct ClientOptions {
   // Size of the shared memory region for sending, per connection. Pages are allocated on use. 0
   // disables shared memory.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;
-  // Also checks the server's role and index. The client refuses the server with the returned error,
-  // as one of another cluster. Of a server with a token, called first with these two only, before
-  // the client sends its HELLO. Null: no further check.
+  // Checks the server's role and index, after the cluster. The client refuses the server with the
+  // returned error, like a server of another cluster. With a token, the client also calls it before
+  // it sends its HELLO, with a `server` that has only role and index. Null: no further check.
   std::function<Status(const Hello& server)> check_server = nullptr;
 };
 

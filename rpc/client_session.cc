@@ -45,7 +45,7 @@ awaitable<StatusOr<IncomingFrame>> ReadOpening(Connection& connection) {
   co_return Annotate(error, "refused by the server");
 }
 
-// What this end's proof of the token needs.
+// The inputs of this end's proof of the token.
 struct Opening {
   Token::Nonce own{};
   Token::Nonce server{};

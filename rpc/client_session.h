@@ -47,13 +47,13 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
                                                               Placement& placement,
                                                               const CallOptions& options);
 
-  // Whether new calls can start.
+  // Returns whether new calls can start.
   bool usable() const { return connection_->open() && !going_away_; }
   // The error of calls that end with the connection.
   Status Lost() const;
   // The time since which no call can start; now if one can.
   Clock::time_point ended() const { return ended_.value_or(Clock::now()); }
-  // Whether the server has answered a call.
+  // Returns whether the server has answered a call.
   bool has_answered() const { return has_answered_; }
   const Hello& peer() const { return peer_.hello; }
   // Null when no memory is shared.
@@ -108,8 +108,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   void NoteEnd() {
     if (!ended_) ended_ = Clock::now();
   }
-  // For a call that was answered before its request was written: stops writing the request. Waits
-  // for `unowned` bytes until the deadline, then closes the connection.
+  // Stops writing the request of a call that was answered before. Waits for `unowned` bytes until
+  // the deadline, then closes the connection.
   [[nodiscard]] awaitable<void> Settle(const Call& call, bool unowned);
   void SendCancel(uint64_t id) {
     connection_->Send({.header = {.kind = FrameKind::kCancel, .request_id = id}});

@@ -31,13 +31,13 @@ namespace simurgh::rpc {
 // A received frame without its payload.
 struct IncomingFrame {
   FrameHeader header;
-  absl::InlinedVector<uint64_t, 2> lengths;  // By segment.
+  absl::InlinedVector<uint64_t, 2> lengths;  // One per segment.
   std::vector<std::byte> metadata;
-  // By segment; segments in the frame have no owner. Empty if none is borrowed.
+  // One per segment; segments in the frame have no owner. Empty if none is borrowed.
   std::vector<ReceivedSegment> borrowed;
-  WindowShare share;         // Of the server's memory for requests.
-  WindowShare answer_share;  // Of that for answers.
-  Status refusal;            // Why the head was not read; it counts as unread payload.
+  WindowShare share;         // Share of the server's memory for requests.
+  WindowShare answer_share;  // Share of the server's memory for answers.
+  Status refusal;            // Why the head was not read; the head then counts as payload.
 
   bool is_borrowed(size_t segment) const {
     return !borrowed.empty() && borrowed[segment].owner != nullptr;
@@ -74,9 +74,9 @@ class IncomingPayload {
 
   IncomingFrame frame_;
   std::vector<ReceivedSegment> segments_;
-  ReceiveBuffers destinations_;  // Those of segments that are not borrowed.
+  ReceiveBuffers destinations_;  // Destinations of segments that are not borrowed.
   uint64_t left_;
-  uint64_t copied_bytes_ = 0;  // From the peer's memory, not yet reported.
+  uint64_t copied_bytes_ = 0;  // Bytes copied from the peer's memory and not yet reported.
   bool abandoned_ = false;     // See Connection::Abandon().
 };
 
@@ -124,7 +124,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Status> TryReadPayload(IncomingPayload& payload);
   [[nodiscard]] awaitable<Status> SkipPayload();
 
-  // Whether enough was read without waiting to let other connections of the thread run.
+  // Returns whether enough was read without waiting to let other connections of the thread run.
   bool TurnIsOver() const;
   [[nodiscard]] awaitable<void> Yield();
 
@@ -178,7 +178,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool hung_up() { return stream_->hung_up(); }
   bool is_trusted() { return stream_->is_trusted(); }
   Status CheckRole(const std::string& role) { return stream_->CheckRole(role); }
-  // Whether the reading coroutine waits for the peer.
+  // Returns whether the reading coroutine waits for the peer.
   bool waiting() const { return waiting_; }
   Flow incoming() const {
     return {.expected = waiting_in_frame_,
@@ -188,8 +188,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Flow outgoing() const {
     return {.expected = !outbox_.empty(), .rounds = times_drained_, .bytes = bytes_written_};
   }
-  // Whether the peer has stopped within a frame, or within chunked messages although small frames
-  // arrive. in_chunks: such messages are incomplete; rounds: times that this has ended.
+  // Returns whether the peer has stopped within a frame, or within chunked messages although small
+  // frames arrive. in_chunks: such messages are incomplete; rounds: times that this has ended.
   bool IsStalled(bool in_chunks, uint64_t rounds, Clock::time_point now, Clock::duration timeout);
 
   bool open() const { return reason_.ok() && closing_.ok(); }
@@ -274,11 +274,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Outbox outbox_;
   WaitList written_;
   bool corked_ = false;           // The reading coroutine runs and will uncork.
-  Clock::time_point cork_began_;  // Or the last write since.
+  Clock::time_point cork_began_;  // Time of corking, or of the last write since.
   size_t max_corked_frames_ = SIZE_MAX;
   bool flush_pending_ = false;  // Posted, or the stream is not writable.
   uint64_t bytes_written_ = 0;
-  uint64_t times_drained_ = 0;  // The outbox became empty.
+  uint64_t times_drained_ = 0;  // Times that the outbox became empty.
 };
 
 // Shared by both ends of a call.

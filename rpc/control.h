@@ -13,7 +13,8 @@
 
 namespace simurgh::rpc {
 
-// Every change of the wire format changes it; both ends must have the same.
+// The version of the wire format; every change of the format changes it. Both ends must have the
+// same.
 inline constexpr uint16_t kProtocolVersion = 1;
 
 // Optional features, a bit mask: in use where both HELLOs have the bit.

@@ -29,9 +29,9 @@ enum class FrameKind : uint8_t {
 inline constexpr uint32_t kFrameMagic = 0x4752'4d53;  // "SMRG" in the order of the bytes.
 inline constexpr uint8_t kFrameVersion = 1;
 
-// On a REQUEST or RESPONSE: the payload follows in CHUNK frames.
+// Flag of a REQUEST or RESPONSE: the payload follows in CHUNK frames.
 inline constexpr uint16_t kFlagChunked = 1;
-// On a REQUEST or RESPONSE: a table of BorrowedSegment follows the segment table.
+// Flag of a REQUEST or RESPONSE: a table of BorrowedSegment follows the segment table.
 inline constexpr uint16_t kFlagBorrowed = 2;
 
 // Maximum number of messages in a gathered CHUNK.

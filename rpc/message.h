@@ -69,14 +69,14 @@ struct IncomingMessage {
 uint64_t BytesOf(const OutgoingMessage& message);
 uint64_t BytesOf(const IncomingMessage& message);
 
-// What a placement returns.
+// The result of a placement.
 struct Placed {
   Placed(std::vector<IncomingSegment> segments = {},  // NOLINT(google-explicit-constructor)
          std::shared_ptr<void> made = {})
       : destinations(std::move(segments)), context(std::move(made)) {}
 
   std::vector<IncomingSegment> destinations;  // One for each segment, of its length or kAllocate.
-  std::shared_ptr<void> context;              // For the handler of a request: Request::context.
+  std::shared_ptr<void> context;  // Passed to the handler of a request as Request::context.
 };
 
 // Places a message. Called when the metadata has arrived, before the payload is read.
@@ -96,7 +96,7 @@ struct Hello {
   // Names are printable ASCII of at most 255 bytes.
   std::string cluster;       // Equal at both ends.
   std::string role;          // "embedding-ps", ...
-  uint32_t index = 0;        // Within its role.
+  uint32_t index = 0;        // Index within the role.
   uint64_t run = 0;          // The trainer's run; else 0.
   uint64_t incarnation = 0;  // Differs for each start of the process.
   // Settings that must be equal at both ends, see SettingsDifference; at most 256 KiB.

@@ -158,7 +158,7 @@ class Outgoing<MessageOf<Table, Segments...>> {
     Append(std::move(segments)...);
   }
 
-  // Without a table.
+  // Makes a message without a table.
   explicit Outgoing(SegmentSource<typename Segments::Element>... segments)
     requires std::is_same_v<Table, NoTable>
   {
@@ -238,9 +238,9 @@ struct MethodOf {
   using Request = RequestType;
   using Response = ResponseType;
 
-  // From 1; never reused.
+  // The number on the wire, from 1; never reused.
   uint32_t number = 0;
-  // For metrics, logs and errors; a literal.
+  // The name in metrics, logs and errors; a literal.
   std::string_view name;
   // See Method.
   uint64_t max_head_bytes = 65'536;
@@ -264,7 +264,7 @@ class RequestOf : public Received<Message> {
   SegmentBuffer Allocate(size_t bytes) const { return rest_.Allocate(bytes); }
 
  private:
-  Request rest_;  // Without its message.
+  Request rest_;  // The request without its message.
 };
 
 // The destinations of a request, and what its placement has read from the table: the handler's
@@ -326,7 +326,7 @@ template <typename Message, typename Place>
 using PlacedBy =
     typename decltype(CallPlace<Message>(std::declval<const Place&>(), {}, {}))::value_type;
 
-// INTERNAL, because the caller cannot fix the response of its peer.
+// Returns INTERNAL, because the caller cannot fix the response of its peer.
 Status MalformedResponse(const Status& error);
 Status UnexpectedCount(std::string_view method, std::string_view segment, uint64_t count,
                        uint64_t expected);

@@ -184,7 +184,7 @@ void Outbox::GatherPayloads() {
     const uint64_t bytes = item.header.following_bytes();
     return bytes >= kSmallPayloadBytes && bytes <= kMaxGatheredBytes;
   };
-  std::vector<std::pair<size_t, Item>> chunks;  // With their positions in batch_.
+  std::vector<std::pair<size_t, Item>> chunks;  // Each with its position in batch_.
   for (size_t begin = 0; begin < batch_.size();) {
     size_t count = 0;
     const auto rest = std::span(batch_).subspan(begin);
@@ -192,7 +192,7 @@ void Outbox::GatherPayloads() {
     if (count >= 2) chunks.emplace_back(begin + count, GatheredChunk(rest.first(count)));
     begin += std::max<size_t>(count, 1);
   }
-  // From the end, so that no frame moves twice.
+  // The loop begins at the end, so that no frame moves twice.
   size_t from = batch_.size();
   size_t to = from + chunks.size();
   batch_.resize(to);

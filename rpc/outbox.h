@@ -77,7 +77,8 @@ class Outbox {
   };
   Withdrawn Withdraw(const Ticket& ticket);
 
-  // Whether bytes of the frame remain to be written. After Withdraw(): in the current batch.
+  // Returns whether bytes of the frame remain to be written; after Withdraw(), whether the current
+  // batch has some.
   bool Pending(const Ticket& ticket) const;
 
   bool empty() const { return batch_.empty() && queue_.empty() && bulk_.empty(); }

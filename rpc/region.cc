@@ -174,7 +174,7 @@ void OutgoingRegion::Release(uint64_t offset) {
 }
 
 bool OutgoingRegion::Holds(std::span<const std::byte> bytes) const {
-  // As integers, because the bytes may belong to any object.
+  // Integers are compared, because the bytes may belong to any object.
   const uintptr_t offset = reinterpret_cast<uintptr_t>(bytes.data()) -
                            reinterpret_cast<uintptr_t>(memory_.mapping.data());
   return offset < memory_.mapping.size() && bytes.size() <= memory_.mapping.size() - offset;
@@ -234,7 +234,7 @@ void OutgoingRegion::Close() {
 }
 
 bool OutgoingRegion::Trim(uint64_t keep) {
-  // Under the lock, so that no block is allocated in pages that are being released.
+  // The lock is held so that no block is allocated in pages that are being released.
   MutexLock lock(mutex_);
   if (closed_) return false;  // The peer may still read free blocks.
   Reclaim();
@@ -295,7 +295,7 @@ StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& segment,
   held_[segment.slot].store(true, std::memory_order_relaxed);
   const std::byte* const data = region_.data() + segment.offset;
   auto give_back = [self = shared_from_this(), segment](const std::byte* /*data*/) {
-    // Before the store to the board, after which the peer may use the slot again.
+    // This precedes the store to the board, after which the peer may use the slot again.
     self->held_[segment.slot].store(false, std::memory_order_relaxed);
     auto* const words = reinterpret_cast<uint32_t*>(self->board_.mapping.data());
     // Release: all reads of the segment precede this store.

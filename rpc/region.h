@@ -30,7 +30,7 @@ inline constexpr uint64_t kBorrowAlignment = 64;
 
 // Laid out as on the wire.
 struct BorrowedSegment {
-  uint64_t offset = 0;      // In the sender's region; a multiple of kBorrowAlignment.
+  uint64_t offset = 0;      // Position in the sender's region; a multiple of kBorrowAlignment.
   uint32_t slot = 0;        // Below kMaxBorrowedSegments, or kNotBorrowed.
   uint32_t generation = 0;  // Distinguishes successive uses of the slot.
 };
@@ -70,7 +70,7 @@ class Mapping {
 // cannot fault. Pages exist from their first use until they are released.
 struct SharedMemory {
   Mapping mapping;      // Read and write.
-  FileDescriptor file;  // For the peer: read-only, also for mmap.
+  FileDescriptor file;  // Passed to the peer; read-only, also for mmap.
 
   // Errors: UNAVAILABLE (no descriptors, no memfd, no /proc).
   static StatusOr<SharedMemory> Create(const char* name, size_t size);
@@ -140,7 +140,7 @@ class OutgoingRegion : public std::enable_shared_from_this<OutgoingRegion> {
   // A page-aligned block, or nullopt if there is no space or the connection has ended.
   std::optional<SegmentBuffer> Allocate(size_t bytes);
 
-  // Whether the bytes are in this region.
+  // Returns whether the bytes are in this region.
   bool Holds(std::span<const std::byte> bytes) const;
 
   // Lends bytes of one block, which must not change afterwards. Returns nullopt if they are not in
@@ -168,7 +168,7 @@ class OutgoingRegion : public std::enable_shared_from_this<OutgoingRegion> {
   };
   struct Lent {
     uint32_t slot = 0;
-    uint64_t block = 0;  // Its offset.
+    uint64_t block = 0;  // Offset of the block.
   };
 
   explicit OutgoingRegion(SharedMemory memory)
@@ -183,12 +183,12 @@ class OutgoingRegion : public std::enable_shared_from_this<OutgoingRegion> {
 
   Mutex mutex_;
   BlockSpace space_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // By offset.
+  std::map<uint64_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // Keyed by offset.
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   Mapping board_ ABSL_GUARDED_BY(mutex_);
   std::vector<Lent> lent_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> free_slots_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint32_t> generations_ ABSL_GUARDED_BY(mutex_);  // The current ones, by slot.
+  std::vector<uint32_t> generations_ ABSL_GUARDED_BY(mutex_);  // Current generation of each slot.
 };
 
 // The segments that this end borrows from its peer's region, and the board that returns them.
@@ -223,7 +223,7 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
   SharedMemory board_;
   Mapping region_;
   std::array<std::atomic<bool>, kMaxBorrowedSegments> held_{};
-  std::array<uint32_t, kMaxBorrowedSegments> generations_{};  // The last ones, by slot.
+  std::array<uint32_t, kMaxBorrowedSegments> generations_{};  // Last generation of each slot.
 };
 
 }  // namespace simurgh::rpc

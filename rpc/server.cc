@@ -13,7 +13,7 @@
 namespace simurgh::rpc {
 namespace {
 
-// After GOAWAY, clients have this long to close their connections themselves.
+// The time after GOAWAY in which clients may close their connections themselves.
 constexpr std::chrono::milliseconds kGoawayLinger{500};
 // The pause before the next accept when file descriptors or memory are short.
 constexpr std::chrono::milliseconds kAcceptPause{100};

@@ -21,7 +21,7 @@ class Token;
 struct ServerCore;
 
 struct ServerOptions {
-  // For TCP connections; null for no TLS. Both ends present certificates.
+  // Used for TCP connections; null for no TLS. Both ends present certificates.
   std::shared_ptr<const TlsContext> tls = nullptr;
   // Both ends must prove the same token, or neither has one. Null: none.
   std::shared_ptr<const Token> token = nullptr;
@@ -33,17 +33,18 @@ struct ServerOptions {
   // Memory for all connections: half of it for incomplete requests and small answers, half for
   // large answers, from the start of the handler until they are sent. A larger message takes all of
   // a half. Further requests wait unread in the order of their arrival, however long handlers take.
-  // If no waiting request gets memory for a quarter of stall_timeout, the connection is closed that
-  // holds most of it for its client: for requests to arrive and for answers to be read.
+  // If no waiting request gets memory for a quarter of stall_timeout, the server closes the
+  // connection that holds most of it for its client: for requests to arrive and for answers to be
+  // read.
   uint64_t peer_bytes = uint64_t{1} << 30;
-  // At these limits, another connection closes the one that is idle longest: without a call so far,
-  // or since its last answer for replace_after. Without one, it is refused.
+  // At these limits, a new connection replaces the one that is idle longest: without a call so far,
+  // or since its last answer for replace_after. If none is idle, the new connection is refused.
   uint32_t max_connections = 1'024;
   uint32_t max_connections_per_host = 512;  // All Unix sockets count as one host.
   std::chrono::milliseconds replace_after{60'000};
   // Connections without HELLO. Another one closes the oldest.
   uint32_t max_newcomers = 128;
-  std::chrono::milliseconds hello_timeout{5'000};  // From accept to HELLO, including TLS.
+  std::chrono::milliseconds hello_timeout{5'000};  // Limit from accept to HELLO, including TLS.
   uint32_t max_requests_per_connection = 1'024;    // Unanswered; further ones remain unread.
   // The window: bytes of unanswered requests of a connection. Clients hold back further requests; a
   // larger request takes the whole window.
@@ -61,7 +62,7 @@ struct ServerOptions {
 // A request, as passed to its handler.
 struct Request {
   IncomingMessage message;
-  std::shared_ptr<void> context = {};  // Of the placement, which has read the metadata already.
+  std::shared_ptr<void> context = {};  // Placed::context.
   Clock::time_point deadline;          // Clock::time_point::max() for none.
   Trace trace;
   std::shared_ptr<const Hello> peer;                // Never null.
@@ -79,7 +80,7 @@ struct Method {
   uint64_t max_head_bytes = UINT64_MAX;
   Placement placement;  // Destinations of requests.
   std::function<awaitable<StatusOr<OutgoingMessage>>(Request)> handle;
-  // Bytes so far; for the server.
+  // Size of the largest answer so far. The server updates it.
   std::shared_ptr<std::atomic<uint64_t>> largest_answer =
       std::make_shared<std::atomic<uint64_t>>(0);
 };

@@ -22,7 +22,7 @@ void End(RequestTask& task) {
   task.request.Abandon();
 }
 
-// For a client that has proved nothing.
+// Returns the refusal for a client that has proved nothing.
 Status Differ() {
   return absl::InvalidArgumentError(
       "configurations differ; the server's log names the settings. Start all daemons with the same "

@@ -41,14 +41,14 @@ struct RequestTask {
   Trace trace;
   uint64_t bytes = 0;         // Metadata and payload.
   uint64_t cost = 0;          // Bytes of the window.
-  Clock::time_point start;    // The request arrived.
-  Clock::time_point handled;  // The handler began.
+  Clock::time_point start;    // Arrival of the request.
+  Clock::time_point handled;  // Start of the handler.
   Clock::time_point deadline;
-  std::optional<IncomingPayload> payload;  // Until the handler begins.
-  std::shared_ptr<void> context;           // Likewise; of the placement.
-  Gate::Pass unanswered;                   // Until the answer is written.
-  WindowShare answer_share;                // Of the server's memory, until the answer is written.
-  Gate::Pass in_handler;                   // While the handler runs.
+  std::optional<IncomingPayload> payload;  // Set until the handler begins.
+  std::shared_ptr<void> context;           // Placed::context, until the handler begins.
+  Gate::Pass unanswered;                   // Held until the answer is written.
+  WindowShare answer_share;                // Memory for the answer, until it is written.
+  Gate::Pass in_handler;                   // Held while the handler runs.
   std::shared_ptr<ServerSession> session;  // Passed to the coroutine when the handler begins.
   bool running = false;                    // The handler has begun.
 
@@ -76,14 +76,14 @@ struct ServerCore {
   ObserverLink observer;
   std::unordered_map<uint32_t, Method> methods;
   std::unordered_set<ServerSession*> sessions;  // Open ones.
-  std::list<ServerSession*> newcomers;          // Without HELLO; the oldest first.
+  std::list<ServerSession*> newcomers;          // Sessions without HELLO; the oldest first.
   size_t admitted = 0;
   absl::flat_hash_map<std::string, uint32_t> admitted_by_host;
   // See ServerOptions::peer_bytes. Handlers that others wait for have small answers, so no handler
   // holds memory that such a request needs.
   const std::shared_ptr<Window> request_memory;
   const std::shared_ptr<Window> answer_memory;
-  Gate requests;  // With running handlers.
+  Gate requests;  // Requests with running handlers.
   Gate connections;
   bool draining = false;
 };
@@ -103,7 +103,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
 
   // Sends GOAWAY: the client closes the connection after its last answer.
   void SendGoaway() {
-    // Without admission its HELLO will be refused.
+    // A client that is not admitted has its HELLO refused.
     if (admitted_) connection_->Send({.header = {.kind = FrameKind::kGoaway}});
   }
 
@@ -118,7 +118,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
  private:
   // Errors: the reason for refusing the client.
   [[nodiscard]] awaitable<Status> ShakeHands();
-  // Also exchanges proofs of the token.
+  // Reads the client's HELLO and exchanges proofs of the token.
   [[nodiscard]] awaitable<StatusOr<PeerHello>> ReadHello();
   // Sends an ERROR and closes. Returns `reason`. told: what the client may know of it.
   [[nodiscard]] awaitable<Status> Refuse(Status reason, Status told);
@@ -126,21 +126,23 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Closes the connection that is idle longest, of this host or of all, if the limits of
   // connections leave no room for this one.
   void MakeRoom();
-  // Also accepts the client's offer of shared memory, if any. Returns the features of this end.
+  // Admits the client and accepts its offer of shared memory, if any. Returns the features of this
+  // end.
   StatusOr<uint64_t> AdmitAndShare();
   [[nodiscard]] awaitable<Status> ReadFrames();
-  // For Connection::AdmitLargeHeadsBy.
+  // The argument of Connection::AdmitLargeHeadsBy().
   [[nodiscard]] awaitable<Status> AdmitLargeHead(IncomingFrame& request);
   // Takes the memory that a request of `bytes` still lacks: first that of its answer, then its own.
   // Returns false if it must wait.
   bool TryTakeMemory(IncomingFrame& request, uint64_t bytes) const;
-  // Waits for it. Errors: UNAVAILABLE.
+  // Waits for the memory that TryTakeMemory() takes. Errors: UNAVAILABLE.
   [[nodiscard]] awaitable<Status> AwaitMemory(IncomingFrame& request, uint64_t bytes);
   using Memory = std::shared_ptr<WindowHolding> ServerSession::*;
   [[nodiscard]] awaitable<StatusOr<WindowShare>> Await(Memory memory, uint64_t cost);
-  // Of a large answer, from the largest one of the method so far; 0 if they are small.
+  // Returns the memory of a large answer, from the method's largest answer so far; 0 if its answers
+  // are small.
   uint64_t AnswerCost(const FrameHeader& request) const;
-  // The bytes that it holds until its client sends or reads more.
+  // The bytes that this session holds until its client sends or reads more.
   uint64_t BytesOfClient(Memory memory) const;
   // Sends a frame that ends a request.
   void SendAnswer(OutgoingFrame&& frame, Gate::Pass unanswered, WindowShare share = {});
@@ -166,7 +168,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   Clock::time_point CheckFlows(Clock::time_point now);
   // Complete requests whose answers have not been written.
   size_t busy() const { return unanswered_.running() - arriving_; }
-  // Whether answers must leave before a request is read or started.
+  // Returns a reason if answers must leave before a request is read or started.
   std::optional<ThrottleReason> MustWait() const;
   [[nodiscard]] awaitable<Status> WaitForAnswers();
   // Drops an incomplete request and recycles its task.
@@ -181,7 +183,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void Answer(RequestTask& task, StatusOr<OutgoingMessage> response);
   void Leave();  // Removes the session from the core.
 
-  // Of a message besides its bytes, approximately.
+  // Approximate memory of a message besides its bytes.
   static constexpr uint64_t kOverheadBytes = 1'024;
   static constexpr uint64_t kSmallAnswerBytes = 4'096;
 
@@ -193,21 +195,21 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   const std::string host_;              // The client's address without the port.
   bool admitted_ = false;
   bool has_called_ = false;
-  Clock::time_point idle_since_ = Clock::now();  // Its admission or last answer.
+  Clock::time_point idle_since_ = Clock::now();  // Time of the admission or the last answer.
   Gate unanswered_;                              // Requests whose answers have not been written.
-  size_t arriving_ = 0;                          // Incomplete requests among them.
+  size_t arriving_ = 0;                          // Incomplete requests in unanswered_.
   uint64_t arrivals_ = 0;                        // Times that arriving_ became 0.
   // Every byte taken from the server's memory is held by one session.
   std::shared_ptr<WindowHolding> request_memory_;
   std::shared_ptr<WindowHolding> answer_memory_;
   const IncomingFrame* waiting_ = nullptr;  // The request that waits; valid with `awaited_`.
   Memory awaited_ = nullptr;                // The memory that it waits for, if one does.
-  std::optional<uint64_t> turns_;           // Of that memory, at the last check of the wait.
+  std::optional<uint64_t> turns_;           // The memory's turns at the last check of the wait.
   DeadlineTimer deadlines_;                 // Times out running tasks.
   DeadlineTimer flow_timer_;
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;
-  // By request id, from head to answer.
+  // Tasks by request id, from head to answer.
   absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks_;
   std::vector<std::shared_ptr<RequestTask>> idle_;
 };

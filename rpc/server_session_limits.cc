@@ -81,7 +81,7 @@ awaitable<Status> ServerSession::AdmitLargeHead(IncomingFrame& request) {
     co_return absl::InvalidArgumentError(absl::StrCat(
         "the request has ", head, " bytes of tables and metadata, the method accepts ", most));
   }
-  // Also for the payload: to wait for more later could wait for other requests that do so, too.
+  // Includes the payload: a later wait for more could wait for other requests that also wait.
   const uint64_t bytes = kHeaderBytes + head + header.payload_length;
   if (TryTakeMemory(request, bytes)) co_return absl::OkStatus();
   co_return co_await AwaitMemory(request, bytes);
@@ -103,13 +103,14 @@ bool ServerSession::TryTakeMemory(IncomingFrame& request, uint64_t bytes) const 
     share = WindowShare(memory, cost);
     return true;
   };
-  // In this order everywhere: what waits for the memory of answers holds none of requests.
+  // The order is the same everywhere: a request that waits for memory of answers holds no memory of
+  // requests.
   return take(answer_memory_, AnswerCost(request.header), request.answer_share) &&
          take(request_memory_, core_->request_memory->Cost(bytes + kOverheadBytes), request.share);
 }
 
 awaitable<Status> ServerSession::AwaitMemory(IncomingFrame& request, uint64_t bytes) {
-  // Its incomplete requests may hold what it would wait for, and their rest comes after this head.
+  // Incomplete requests of this client may hold the memory, and their rest comes after this head.
   if (arriving_ != 0) {
     co_return absl::UnavailableError("the server's memory for requests and answers is used up");
   }
@@ -150,7 +151,8 @@ void ServerSession::CloseLargest(Memory memory) {
   const auto bytes = [&](const ServerSession* session) { return session->BytesOfClient(memory); };
   const auto largest = std::ranges::max_element(core_->sessions, {}, bytes);
   if (largest == core_->sessions.end() || bytes(*largest) == 0) return;
-  (this->*memory)->window->NoteTurn();  // Until a wait had time to succeed, no other is closed.
+  (this->*memory)
+      ->window->NoteTurn();  // No other connection is closed until a wait had time to succeed.
   (*largest)->Close(WithCloseReason(
       absl::ResourceExhaustedError("it takes most of the memory that other connections wait for"),
       CloseReason::kMemory));

@@ -89,7 +89,7 @@ class SharingHandshake {
   explicit SharingHandshake(bool allowed)
       : files_(allowed ? std::make_shared<FilePassing>() : nullptr) {}
 
-  // For the connection's stream; null if no files are passed.
+  // The files to pass over the connection's stream; null if none are passed.
   const std::shared_ptr<FilePassing>& files() const { return files_; }
 
   // Passes this end's files with the next bytes written, which must be its HELLO. Returns the

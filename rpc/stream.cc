@@ -118,7 +118,7 @@ struct SocketStream::ReadEnd {
   Handler resume;
 };
 
-// Not a coroutine: every wait for the peer takes this path.
+// This is not a coroutine, because every wait for the peer takes this path.
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
   if (files_ != nullptr && files_->receives()) return ReadWithFiles(buffers, stop);

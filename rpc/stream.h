@@ -58,7 +58,7 @@ class Stream {
   // Received bytes that have not been read, if known.
   virtual size_t unread() const { return 0; }
 
-  // Whether the peer has closed its side, if known; bytes may be unread.
+  // Returns whether the peer has closed its side, if known; bytes may be unread.
   virtual bool hung_up() { return false; }
 
   // Writes bytes without waiting and does not keep the buffers. The remaining bytes must be written
@@ -72,17 +72,17 @@ class Stream {
   // Ends all waits. The second call does nothing.
   virtual void Close() = 0;
 
-  // Whether user space copies the bytes between kernel and buffers.
+  // Returns whether user space copies the bytes between kernel and buffers.
   virtual bool copies() const { return false; }
 
   // The best size of a batch. Larger batches need fewer system calls, but delay small frames.
   virtual uint64_t batch_bytes() const { return kBatchBytes; }
 
-  // Whether the peer is known to be trusted: the end of a Unix socket with this process's user, or
-  // verified by TLS.
+  // Returns whether the peer is known to be trusted: the end of a Unix socket with this process's
+  // user, or verified by TLS.
   virtual bool is_trusted() { return false; }
 
-  // Whether the peer's certificate, if any, permits this role.
+  // Checks that the peer's certificate, if any, permits this role.
   // Errors: UNAUTHENTICATED, naming the remedy.
   virtual Status CheckRole(const std::string& /*role*/) { return absl::OkStatus(); }
 
@@ -115,7 +115,7 @@ class SocketStream : public Stream {
   template <typename Handler>
   struct ReadEnd;
 
-  // Also receives files.
+  // Reads bytes and receives files.
   [[nodiscard]] awaitable<Progress> ReadWithFiles(std::span<const asio::mutable_buffer> buffers,
                                                   asio::cancellation_slot stop);
 

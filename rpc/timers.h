@@ -118,8 +118,8 @@ class FlowWatch {
   // A flow that moves less within the timeout is stalled, too.
   static constexpr uint64_t kMinBytes = 131'072;
 
-  // Whether, at all samples for `timeout`, the flow was expected, ended no round and moved less
-  // than kMinBytes.
+  // Returns whether, at all samples for `timeout`, the flow was expected, ended no round and moved
+  // less than kMinBytes.
   bool IsStalled(const Flow& flow, Clock::time_point now, Clock::duration timeout) {
     const bool progress = !flow.expected || flow.rounds != mark_.rounds ||
                           flow.bytes - mark_.bytes >= kMinBytes || !mark_.expected;

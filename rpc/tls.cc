@@ -164,7 +164,7 @@ Status Use(SSL_CTX* context, const TlsOptions& options, const Certificates& chai
                "use an ECDSA key of 256 bits or an RSA key of at least 2048 bits");
 }
 
-// Whether a DNS name equals the pattern, or its part after the first label the part after "*.".
+// Returns whether a DNS name matches the pattern. "*." stands for any first label.
 bool Matches(const std::string& pattern, const std::string& name) {
   if (!pattern.starts_with("*.")) return absl::EqualsIgnoreCase(pattern, name);
   const size_t dot = name.find('.');

@@ -21,9 +21,9 @@ struct TlsOptions {
   std::string authority_file;    // Trusted root certificates.
   // The name that a client expects in the server's certificate; empty: the host of the address.
   std::string peer_name = {};
-  // By role in HELLO: DNS names of which a peer's certificate must have one. A name that begins
-  // with "*." stands for any first label. No names for a role: any certificate. If there are names
-  // for some role, roles that are not listed are refused.
+  // DNS names, keyed by the role in HELLO. A peer's certificate must have one of its role's names.
+  // A name that begins with "*." stands for any first label. No names for a role: any certificate.
+  // If there are names for some role, roles that are not listed are refused.
   std::map<std::string, std::vector<std::string>> allowed_names = {};
 };
 
@@ -41,7 +41,7 @@ class TlsContext {
 
   explicit TlsContext(const TlsOptions& options);
 
-  // Whether a peer with these DNS names in its certificate may have the role.
+  // Checks that a peer with these DNS names in its certificate may have the role.
   // Errors: UNAUTHENTICATED.
   Status CheckRole(const std::string& role, std::span<const std::string> names) const;
 
@@ -67,7 +67,7 @@ std::shared_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsConte
 std::shared_ptr<Stream> AcceptTls(Socket socket, std::shared_ptr<const TlsContext> context,
                                   std::string plain_refusal);
 
-// Whether a retry cannot succeed without a change of certificates or configuration.
+// Returns whether a retry cannot succeed without a change of certificates or configuration.
 bool IsTlsRefusal(const Stream::ErrorCode& error);
 
 }  // namespace simurgh::rpc

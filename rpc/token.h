@@ -38,7 +38,8 @@ class Token {
   // peer, own: the nonces of the peer and of the end that proves. claims: what it says of itself.
   Proof Prove(std::string_view label, const Nonce& peer, const Nonce& own,
               std::string_view claims) const;
-  // Whether `proof` is what Prove() returns. Takes the same time for any proof of the right size.
+  // Returns whether `proof` equals the result of Prove(). Takes the same time for any proof of the
+  // right size.
   bool IsProof(std::span<const std::byte> proof, std::string_view label, const Nonce& peer,
                const Nonce& own, std::string_view claims) const;
 
@@ -50,10 +51,10 @@ class Token {
 // access. Errors: WrongSecretFile().
 StatusOr<std::string> ReadSecretFile(const std::string& file, size_t max_bytes);
 
-// What makes a secret easy to guess, for WrongSecretFile(); empty for nothing.
+// Returns what makes a secret easy to guess, for WrongSecretFile(); empty for nothing.
 std::string WeaknessOf(std::string_view secret);
 
-// INVALID_ARGUMENT: the file, the problem, and how to make such a file.
+// Returns INVALID_ARGUMENT with the file, the problem, and how to make such a file.
 Status WrongSecretFile(const std::string& file, const std::string& problem);
 
 // The refusal of a peer whose token differs: UNAUTHENTICATED, naming the key of the token and the

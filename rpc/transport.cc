@@ -329,7 +329,7 @@ StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executo
                                                    const Address& address, Reach reach,
                                                    Users users) {
   SIMURGH_ASSIGN_OR_RETURN(const Endpoint endpoint, OwnEndpoint(executor, address));
-  // After name resolution and before any client can connect.
+  // The check follows name resolution, and no client can connect before it.
   const auto internet = InternetEndpoint(endpoint);
   if (reach == Reach::kThisHost && internet && !internet->address().is_loopback()) {
     return absl::FailedPreconditionError(

@@ -31,7 +31,7 @@ asio::generic::stream_protocol::endpoint LocalEndpoint(const std::string& name);
 // on this host.
 std::vector<std::string> LocalNames(const asio::ip::tcp::endpoint& endpoint);
 
-// Whether the peer process runs as this process's user or as root; false for TCP.
+// Returns whether the peer process runs as this process's user or as root; false for TCP.
 bool IsOwnUser(asio::generic::stream_protocol::socket& socket);
 
 // Passes up to two files in each direction over a Unix socket, with the bytes of the HELLO. Further
@@ -80,16 +80,16 @@ enum class Users { kOwn, kAll };
                                                   Clock::time_point deadline,
                                                   Users users = Users::kOwn);
 
-// Whether the peer may be on another machine.
+// Returns whether the peer may be on another machine.
 bool IsTcp(const Socket& socket);
 
-// Whether the peer is known to be on this machine.
+// Returns whether the peer is known to be on this machine.
 bool IsLocal(const Socket& socket);
 
 // The peer's address, for logs.
 std::string PeerName(const Socket& socket);
 
-// Whether the peer has closed its side or the connection is broken.
+// Returns whether the peer has closed its side or the connection is broken.
 bool HasHungUp(Socket& socket);
 
 // The machines that may connect.
@@ -118,13 +118,13 @@ class Listener {
   // Errors: CANCELLED after Close(); UNAVAILABLE when resources are short (retry).
   [[nodiscard]] awaitable<StatusOr<Socket>> Accept();
 
-  // Whether its connections may use shared memory.
+  // Returns whether its connections may use shared memory.
   bool may_share() const {
     return address_.kind == Address::Kind::kSharedMemory ||
            (own_user_only_ && !address_.has_path());
   }
 
-  // With the actual port.
+  // The listening address, with the actual port.
   std::string address() const { return ToString(address_); }
 
   void Close();

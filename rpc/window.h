@@ -102,7 +102,7 @@ class Window {
   bool closed_ = false;
 };
 
-// What one holder has of a window. Invariant: `bytes` is the sum of its shares.
+// One holder's part of a window. Invariant: `bytes` is the sum of its shares.
 struct WindowHolding {
   const std::shared_ptr<Window> window;
   uint64_t bytes = 0;
