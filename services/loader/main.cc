@@ -79,7 +79,8 @@ class Feeder : public Daemon {
     return status;
   }
 
-  // Nn-workers that start again need all batches from their checkpoint on.
+  // Returns kStartAgain if the nn-workers were lost: they then need all batches since their
+  // checkpoint.
   ExitCode CodeOf(const Status& failure) const override {
     const bool lost = absl::IsUnavailable(failure) || absl::IsDeadlineExceeded(failure) ||
                       absl::IsAborted(failure) || absl::IsFailedPrecondition(failure);
@@ -106,8 +107,8 @@ class Feeder : public Daemon {
         progress_(config_.training.progress_interval),
         observer_(context.metrics(), RpcSide::kClient) {}
 
-  // From the model that the nn-workers continue, if there is one; otherwise fits them. Files that
-  // the model has not seen do not change them.
+  // Takes the statistics from the model that the nn-workers continue, if there is one; otherwise
+  // fits them. Files that the model has not seen do not change them.
   Status SetStatistics();
   Status FeedShare(const std::stop_token& stop);
   // Reports to the trainer why the share cannot be fed. Returns `reason`.
@@ -115,17 +116,17 @@ class Feeder : public Daemon {
   static Status Abandon(const Status& reason, LoaderClient& client) {
     return Abandon(reason, [&] { return client.Abandon(reason); });
   }
-  // One batch for each rank; fewer at the end, or none with drop_last. Idle ones if a stream has no
-  // records for a step yet.
+  // Returns one batch for each rank; fewer at the end, or none with drop_last. The batches are idle
+  // if a stream has no records for a step yet.
   StatusOr<std::vector<Batch>> ReadStep(BatchReader& reader);
   StatusOr<std::unique_ptr<BatchReader>> OpenEpoch(uint32_t epoch, const DataPosition& begin);
-  // False: the trainer needs no more batches.
+  // Returns false if the trainer needs no more batches.
   StatusOr<bool> FeedEpoch(uint32_t epoch, const DataPosition& begin, LoaderClient& client,
                            const std::stop_token& stop);
 
   DaemonContext& context_;
   const ClusterConfig& parsed_;  // Peers compare its settings.
-  ClusterConfig config_;         // Statistics fitted.
+  ClusterConfig config_;         // `parsed_` with fitted statistics.
   const uint32_t index_;
   FileIdentities identities_;
   BadRowFile bad_rows_;
@@ -136,8 +137,8 @@ class Feeder : public Daemon {
   RpcMetrics observer_;
   std::unique_ptr<PeerMonitor> monitor_;
   std::unique_ptr<RecordStream> stream_;  // Null: reads files.
-  std::vector<Batch> step_;               // Of a stream, while it is idle.
-  uint64_t number_ = 0;                   // The next batch of the share.
+  std::vector<Batch> step_;               // The incomplete step of an idle stream.
+  uint64_t number_ = 0;                   // Number of the next batch of the share.
 };
 
 Status Feeder::SetStatistics() {

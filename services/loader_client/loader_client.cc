@@ -22,22 +22,22 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kMaxInFlight = 4;  // Batches to each nn-worker.
+constexpr size_t kMaxInFlight = 4;  // Number of batches per nn-worker.
 constexpr size_t kMaxReasonBytes = 4'096;
 constexpr std::chrono::milliseconds kMinPause{20};
 constexpr std::chrono::milliseconds kMaxPause{1'000};
 
-// An nn-worker.
+// An nn-worker that receives batches.
 struct Rank {
   uint32_t number = 0;
   std::string name;
-  std::unique_ptr<PeerClients> clients;  // On the thread.
+  std::unique_ptr<PeerClients> clients;  // Used on the thread only.
   uint64_t taken = 0;                    // Batches that it had when this loader connected.
-  std::string position;                  // Where the loaders begin.
-  uint64_t session = 0;                  // Of a stream; else 0.
-  // Guarded by the loader's mutex.
+  std::string position;                  // OpenFeedResponse.position.
+  uint64_t session = 0;                  // OpenFeedResponse.session for a stream, else 0.
+  // The loader's mutex guards the following.
   size_t in_flight = 0;
-  bool wanted = true;  // It needs more batches.
+  bool wanted = true;  // The rank needs more batches.
 };
 
 class RemoteLoaderClient final : public LoaderClient {
@@ -56,7 +56,7 @@ class RemoteLoaderClient final : public LoaderClient {
                            .index = loader_,
                            .incarnation = std::random_device()() | uint64_t{1},
                            .configuration = ClusterAgreement(config)};
-    // Not in the initializers: clients need the thread, which is declared after them.
+    // The initializers cannot make the clients, which need a member declared later: the thread.
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].number = r;
       ranks_[r].name = ranks_.size() == 1 ? "the nn-worker" : absl::StrCat("nn-worker ", r);
@@ -173,7 +173,8 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
  private:
-  // The offsets of a later batch do not tell which records were in an earlier one.
+  // Fails if a rank of a stream lacks a batch before one that another rank has taken: the offsets
+  // of a later batch do not show which records were in an earlier one.
   Status CheckGap() const {
     uint64_t number = 0;
     while (HasTaken(number)) ++number;
@@ -195,13 +196,13 @@ class RemoteLoaderClient final : public LoaderClient {
     for (Rank& rank : ranks_) rank.clients->Stop();
   }
 
-  // The number of the next batch to feed.
+  // Returns the number of the next batch to feed.
   uint64_t NextNumber() {
     while (HasTaken(next_)) ++next_;
     return next_;
   }
 
-  // Runs call(rank) for all ranks concurrently. Returns the first error, by rank.
+  // Runs call(rank) for all ranks concurrently. Returns the error of the lowest rank.
   template <typename Call>
   Status CallAll(const Call& call) {
     std::vector<std::future<Status>> answers;
@@ -228,8 +229,8 @@ class RemoteLoaderClient final : public LoaderClient {
     co_return response.status();
   }
 
-  // Calls until there is an answer. A busy trainer is called again at once, without limit; an
-  // unreachable one with growing pauses, until the retry deadline. The connection is dedicated,
+  // Repeats a call until there is an answer. A busy trainer is called again at once, without limit;
+  // an unreachable one with growing pauses, until the retry deadline. The connection is dedicated,
   // because batches wait for earlier ones and for space.
   template <typename Request, typename Response, typename MakeRequest>
   [[nodiscard]] rpc::awaitable<StatusOr<rpc::Received<Response>>> Persist(
@@ -270,7 +271,7 @@ class RemoteLoaderClient final : public LoaderClient {
     }
   }
 
-  // Rank 0 counts the bad rows.
+  // Returns the number to report to a rank: rank 0 counts the bad rows.
   static uint64_t ReportedTo(const Rank& rank, uint64_t skipped) {
     return rank.number == 0 ? skipped : 0;
   }
@@ -310,10 +311,10 @@ class RemoteLoaderClient final : public LoaderClient {
   const uint32_t loader_;
   const std::chrono::milliseconds call_timeout_;
   const std::chrono::milliseconds retry_deadline_;
-  const bool in_step_;  // All ranks get equal numbers of batches.
+  const bool in_step_;  // See ClusterConfig::reads_in_step.
   const bool is_stream_;
   DataPosition begin_;
-  uint64_t next_ = 0;  // Number of the next batch, if no rank has it.
+  uint64_t next_ = 0;  // Number of the next batch, unless a rank has taken it.
   Mutex mutex_;
   CondVar changed_;
   Status failure_ ABSL_GUARDED_BY(mutex_);

@@ -23,7 +23,8 @@ struct LoaderClientOptions {
   // the offsets of begin(), with the batch of number taken(). While it feeds, no other process can
   // feed its share.
   bool stream = false;
-  rpc::Observer* observer = nullptr;  // Of the calls, on a thread of the client. Outlives it.
+  // Observes the calls, on a thread of the client. Must outlive the client.
+  rpc::Observer* observer = nullptr;
 };
 
 // Feeds batches from another process into a training run:
@@ -40,8 +41,8 @@ struct LoaderClientOptions {
 // DenseColumns (the trainer adds masks of raw features), at most training.batch_size samples. The
 // trainer trains on every batch exactly once: the client numbers batches and repeats one until it
 // is acknowledged; the trainer drops repeated ones. A trainer that continues from a checkpoint has
-// trained on earlier batches. Set Batch::progress.next to any growing numbers: begin() returns that
-// of the last batch trained. Without it the trainer repeats all batches.
+// trained on earlier batches. Set Batch::progress.next to any growing numbers: begin() returns the
+// number of the last batch trained. Without it the trainer repeats all batches.
 //
 // With several nn-workers, batch n of a loader is for rank n modulo their number. So one loader
 // feeds the batches of a step to all ranks, and the next loader those of the next step.
@@ -50,38 +51,39 @@ struct LoaderClientOptions {
 class LoaderClient {
  public:
   // Waits for all nn-workers, up to training.retry_deadline.
-  // config: of LoadClusterConfig, with or without FitStatistics; not kept.
+  // config: from LoadClusterConfig, with or without FitStatistics; not kept.
   // Errors: INVALID_ARGUMENT for a loader that the configuration does not have, or settings that
   // differ from the trainer's; UNAVAILABLE if the trainer is unreachable; CANCELLED after a stop.
-  // FAILED_PRECONDITION, of a stream and several nn-workers, if an earlier process ended between
+  // FAILED_PRECONDITION, for a stream and several nn-workers, if an earlier process ended between
   // the batches of a step: only nn-workers that start again can continue.
   static StatusOr<std::unique_ptr<LoaderClient>> Open(const ClusterConfig& config,
                                                       const LoaderClientOptions& options,
                                                       std::stop_token stop);
 
   // Does what Abandon does, for a loader that cannot be opened, for example without statistics.
-  // Errors: INVALID_ARGUMENT for a loader that the configuration does not have; else as Feed.
+  // Errors: INVALID_ARGUMENT for a loader that the configuration does not have; those of Feed.
   static Status AbandonUnopened(const ClusterConfig& config, uint32_t loader, const Status& reason,
                                 std::stop_token stop);
 
   virtual ~LoaderClient() = default;
 
-  // Where the loaders begin: a trainer may continue from a checkpoint. This loader begins at
-  // begin().next(loader), and leaves out rows that begin().IsRead() has. Of a stream the offsets
-  // are those after all batches that the trainer has taken from this loader.
+  // Returns where the loaders begin: a trainer may continue from a checkpoint. This loader begins
+  // at begin().next(loader), and leaves out rows for which begin().IsRead() holds. For a stream the
+  // offsets are those after all batches that the trainer has taken from this loader.
   virtual const DataPosition& begin() const = 0;
 
-  // Batches of this loader that the trainer had at Open().
+  // Returns the number of batches of this loader that the trainer had at Open().
   virtual uint64_t taken() const = 0;
 
-  // Whether the trainer had the batch with this number, from 0, at Open(); do not feed it again.
+  // Returns whether the trainer had the batch with this number, from 0, at Open(); do not feed it
+  // again.
   virtual bool HasTaken(uint64_t number) const = 0;
 
   // Feeds the first batch that has neither been taken nor fed; a few may be in flight. Waits,
   // without a timeout, while the batch's rank is full. Returns false if no rank needs more batches.
   // skipped: bad rows up to this batch.
-  // An idle batch tells that a stream has no records for the next step; each rank gets one.
-  // Errors: of this or an earlier batch. INVALID_ARGUMENT if the trainer refused it; UNAVAILABLE or
+  // An idle batch means that a stream has no records for the next step; each rank gets one.
+  // Errors, of this or an earlier batch: INVALID_ARGUMENT if the trainer refused it; UNAVAILABLE or
   // DEADLINE_EXCEEDED if an nn-worker was lost for training.retry_deadline; FAILED_PRECONDITION if
   // the trainer was restarted; ABORTED, with the reason, if training ended before its data;
   // CANCELLED after a stop.
@@ -89,12 +91,12 @@ class LoaderClient {
   virtual StatusOr<bool> Feed(Batch batch, uint64_t skipped) = 0;
 
   // Waits until the trainer has all batches, then ends the share.
-  // Errors: as Feed.
+  // Errors: see Feed.
   virtual Status End(uint64_t skipped) = 0;
 
   // Reports to all nn-workers that the rest of the share cannot be fed. They fail with this reason
   // at once, instead of after loaders.timeout, and report it to the other loaders. No Feed may
-  // follow. Errors: as Feed.
+  // follow. Errors: see Feed.
   virtual Status Abandon(const Status& reason) = 0;
 };
 

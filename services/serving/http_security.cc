@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-// With the reason of OpenSSL's last error.
+// Returns INVALID_ARGUMENT with the reason of OpenSSL's last error.
 Status Wrong(const char* what, const std::string& file, std::string why,
              const std::string& remedy) {
   const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
@@ -26,7 +26,7 @@ Status Wrong(const char* what, const std::string& file, std::string why,
   return absl::InvalidArgumentError(absl::StrCat(what, ": '", file, "' ", why, "; ", remedy));
 }
 
-// Of the certificate in the context.
+// Checks that a certificate is valid now, and for TLS servers.
 Status CheckCertificate(const std::string& file, X509* certificate) {
   if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
     return Wrong("certificate", file, "has expired", "issue a new one");

@@ -23,7 +23,8 @@ class BearerTokens {
   // Errors: INVALID_ARGUMENT, naming the file, its line and the remedy.
   static StatusOr<std::shared_ptr<const BearerTokens>> Load(const std::string& file);
 
-  // authorization: the value of the header. Takes the same time for any token.
+  // Returns whether the header names one of the tokens. authorization: the value of the header.
+  // Takes the same time for any token.
   bool Allow(std::string_view authorization) const;
 
  private:
@@ -33,8 +34,9 @@ class BearerTokens {
   std::vector<Digest> digests_;
 };
 
-// The certificate of an HTTPS server, and the authority of its clients. Immutable: any thread.
-// Files in PEM form. client_authority: empty: clients need no certificate.
+// Loads the certificate of an HTTPS server, and the authority of its clients, from files in PEM
+// form. The result is immutable: any thread may use it. client_authority: empty: clients need no
+// certificate.
 // Errors: INVALID_ARGUMENT "certificate: '...'", naming the file, the problem and the remedy.
 StatusOr<std::shared_ptr<SSL_CTX>> LoadServerTls(const std::string& certificate,
                                                  const std::string& key,

@@ -84,7 +84,7 @@ void LibraryBackend::ScoreAgain(const LoadedVersion& version, ScoreRequest reque
     return std::move(done)(absl::NotFoundError(Gone(version).message()));
   }
   const LoadedVersion newest = Current();
-  // The cells were read for this format.
+  // The cells were read for the format of `version`; the newest one can have another.
   if (newest.step == version.step || newest.format.get() != version.format.get()) {
     return std::move(done)(Gone(version));
   }

@@ -20,7 +20,7 @@ using Kind = Route::Kind;
 
 constexpr char kPredict[] = "predict";
 
-// Nothing for a malformed text.
+// Decodes the %XX of a URL. Returns nothing for a malformed text.
 std::optional<std::string> Unescaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -131,13 +131,13 @@ HttpResponse ErrorOf(const Status& status) {
   if (absl::IsInvalidArgument(status)) return HttpResponse::Error(400, message);
   if (absl::IsOutOfRange(status)) return HttpResponse::Error(413, message);
   if (absl::IsNotFound(status)) return HttpResponse::Error(404, message);
-  // To try again helps only against what passes.
+  // A retry helps only against errors that pass.
   const bool passes = absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status) ||
                       absl::IsUnavailable(status) || absl::IsCancelled(status);
   return passes ? Busy(message) : HttpResponse::Error(500, message);
 }
 
-// The value of Inference-Header-Content-Length.
+// Returns the value of Inference-Header-Content-Length.
 StatusOr<std::optional<size_t>> JsonBytes(const HttpHead& head) {
   if (head.inference_header_length.empty()) return std::nullopt;
   size_t bytes = 0;
@@ -164,7 +164,7 @@ class HeldCells {
   HeldCells& operator=(const HeldCells&) = delete;
   ~HeldCells() { sum_ -= bytes_; }
 
-  // Returns false if the sum is more than `limit`. A single request always has its place.
+  // Returns false if the sum is more than `limit`. A single request is always admitted.
   bool Hold(uint64_t bytes, uint64_t limit) {
     bytes_ = bytes;
     const uint64_t others = sum_.fetch_add(bytes);
@@ -352,7 +352,7 @@ void PredictApi::Predict(const Route& route, HttpRequest request, Respond respon
   pending->kind = route.kind;
   pending->version = VersionOf(route);
   if (pending->version.format == nullptr) return refuse(NoVersion(route));
-  if (backend_.Refuses(options_.queue_timeout)) {  // Before the work of decoding.
+  if (backend_.Refuses(options_.queue_timeout)) {  // Saves the work of decoding.
     return refuse(Busy("too many requests wait; try again later"));
   }
   const StatusOr<std::optional<size_t>> json_bytes = JsonBytes(request.head);
@@ -369,13 +369,13 @@ void PredictApi::Predict(const Route& route, HttpRequest request, Respond respon
   pending->request = *std::move(decoded);
   pending->submitted = Clock::now();
   decode_seconds_.Observe(pending->submitted - begin);
-  // Never 0, which no request can keep.
+  // The wait is never 0, which no request can keep.
   const auto max_wait = std::min(
       options_.queue_timeout,
       std::chrono::ceil<std::chrono::milliseconds>(
           pending->request.timeout.value_or(std::chrono::microseconds(options_.queue_timeout))));
   ScoreRequest rows = std::move(pending->request.rows);
-  pending->request.rows.rows = rows.rows;  // For the response.
+  pending->request.rows.rows = rows.rows;  // The response needs the number.
   const LoadedVersion version = pending->version;
   backend_.Score(version, std::move(rows), max_wait,
                  [this, name, pending = std::move(pending),

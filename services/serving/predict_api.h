@@ -18,7 +18,7 @@
 
 namespace simurgh {
 
-// What a request is about.
+// The model, the version and the operation that a request's path names.
 struct Route {
   enum class Kind {
     kUnknown,
@@ -37,12 +37,12 @@ struct Route {
   std::string model;
   std::optional<uint64_t> step;
 
-  // What follows the last colon of a path of v1, if it is not `predict`. The model may have it in
-  // its name; with a step, the kind is unknown.
+  // The text after the last colon of a path of v1, unless it is `predict`. It may be a part of the
+  // model's name; with a step, the kind is unknown.
   std::string verb;
 
   bool posts() const { return kind == Kind::kInfer || kind == Kind::kPredict; }
-  // For metrics.
+  // Returns the label of metrics.
   const char* name() const;
 };
 
@@ -58,21 +58,22 @@ class PredictApi final : public HttpHandler {
   struct Options {
     std::string name;
     RequestLimits limits;
-    // Of the cells of all requests that are being scored. A request beyond that gets 503.
+    // Maximum memory of the cells of all requests that are being scored. A request beyond that gets
+    // 503.
     uint64_t max_cell_bytes = uint64_t{256} << 20;
     std::chrono::milliseconds queue_timeout{100};
   };
 
   PredictApi(const Options& options, ScoringBackend& backend, MetricRegistry& registry);
 
-  // Null: requests need no token.
+  // Sets the tokens of later requests. Null: requests need no token.
   void SetTokens(std::shared_ptr<const BearerTokens> tokens);
-  // From now on not ready, and requests for predictions are refused.
+  // Makes the server not ready and refuse requests for predictions from now on.
   void BeginDrain() { draining_ = true; }
-  // Waits for calls that run. From now on requests are answered without the backend, which may then
-  // be destroyed.
+  // Waits for running calls of the backend. Later requests are answered without the backend, which
+  // may then be destroyed.
   void EndCalls();
-  // Why it is not ready, or empty.
+  // Returns why the server is not ready, or an empty text.
   std::string Problem();
 
   std::variant<Answer, HttpResponse> Accept(const HttpHead& head) override;

@@ -25,7 +25,7 @@
 
 namespace simurgh {
 
-// What is wrong with a request: the first ten problems, and how many more there are.
+// The problems of a request: the texts of the first ten, and the number of others.
 class Problems {
  public:
   static constexpr size_t kShown = ScoredRows::kMaxProblems;
@@ -34,13 +34,13 @@ class Problems {
     if (shown_.size() < kShown) shown_.push_back(std::move(problem));
     ++count_;
   }
-  // Further `count` problems, without a text.
+  // Counts further problems, without a text.
   void AddMore(size_t count) { count_ += count; }
 
   bool empty() const { return count_ == 0; }
-  // Whether to look for no more.
+  // Returns whether a search for further problems is needless.
   bool full() const { return count_ > kShown; }
-  // One line each.
+  // Returns one line per problem.
   std::string Text() const {
     std::string text = absl::StrJoin(shown_, "\n");
     if (count_ > shown_.size()) absl::StrAppend(&text, "\nand ", count_ - shown_.size(), " more");
@@ -54,7 +54,7 @@ class Problems {
 
 // Rows with a cell that is not a value of its column.
 struct BadRows {
-  std::set<size_t> rows;  // From 0.
+  std::set<size_t> rows;  // Counted from 0.
   Problems problems;
 
   void Add(size_t row, std::string problem) {
@@ -63,7 +63,7 @@ struct BadRows {
   }
 };
 
-// A value for a message: in quotes, printable and not too long.
+// Returns a value for a message: in quotes, printable and not too long.
 inline std::string Shown(std::string_view value) {
   constexpr size_t kMaxBytes = 64;
   const bool is_cut = value.size() > kMaxBytes;
@@ -71,7 +71,7 @@ inline std::string Shown(std::string_view value) {
                       is_cut ? "..." : "", "'");
 }
 
-// The body of a request, and the texts that its cells refer to and the body has not as they are.
+// The body of a request, and those texts of its cells that the body does not contain literally.
 //
 // Threads: one writer; then immutable.
 class RequestMemory {
@@ -81,13 +81,13 @@ class RequestMemory {
   RequestMemory& operator=(const RequestMemory&) = delete;
 
   std::string_view body() const { return body_; }
-  // Memory that was taken, without the body.
+  // Returns the allocated memory, without the body.
   size_t copied_bytes() const { return copied_bytes_; }
   bool IsInBody(std::string_view text) const {
     return text.data() >= body_.data() && text.data() + text.size() <= body_.data() + body_.size();
   }
 
-  // Copies what is not in the body.
+  // Copies a text that is not in the body.
   std::string_view Keep(std::string_view text) { return IsInBody(text) ? text : Copy(text); }
   std::string_view Copy(std::string_view text) {
     char* const copy = Allocate<char>(text.size());
@@ -127,11 +127,11 @@ struct PredictRequest {
   };
 
   ScoreRequest rows;
-  BadRows bad;  // Their bad cells are missing in `rows`.
+  BadRows bad;  // Their bad cells count as missing in `rows`.
   std::string id;
   std::optional<std::chrono::microseconds> timeout;
-  std::vector<Output> outputs;  // v2.
-  bool is_columnar = false;     // v1: `inputs`, not `instances`.
+  std::vector<Output> outputs;  // Used by v2 only.
+  bool is_columnar = false;     // In v1: `inputs`, not `instances`.
   size_t cell_bytes = 0;        // Memory of the cells, without the body.
 };
 
@@ -141,12 +141,12 @@ struct ModelName {
   uint64_t step = 0;
 };
 
-// What a request may have.
+// Limits of a request.
 struct RequestLimits {
   size_t max_rows = 4'096;
-  size_t max_list_ids = size_t{1} << 20;  // In all arrays; each takes 16 bytes.
+  size_t max_list_ids = size_t{1} << 20;  // Ids in all arrays; each takes 16 bytes of memory.
   bool allows_bad_rows = false;
-  bool ignores_unknown = false;  // Columns that the model does not have, and labels.
+  bool ignores_unknown = false;  // Ignores columns that the model does not have, and labels.
 };
 
 // Collects the cells of a request, column by column.
@@ -159,7 +159,7 @@ class CellCollector {
   const RowFormat& format() const { return format_; }
   size_t max_rows() const { return limits_.max_rows; }
   RequestMemory& memory() { return *memory_; }
-  // The value with its text in the memory.
+  // Returns the value with its text in the memory.
   JsonScalar Kept(const JsonScalar& value) {
     if (value.kind != JsonScalar::Kind::kText) return value;
     return {value.kind, memory_->Keep(value.text)};
@@ -168,30 +168,31 @@ class CellCollector {
   Problems& problems() { return problems_; }
   BadRows& bad() { return bad_; }
 
-  // The index of a column of the format, by its name or that in files. Nothing if there is none,
-  // which is a problem unless the limits ignore it.
-  // place: for the problem, as "input".
+  // Returns the index of the format's column with this name, or with this name in files. Returns
+  // nothing if there is none, which is a problem unless the limits ignore it.
+  // place: word for the problem, "input".
   std::optional<size_t> Find(std::string_view name, const char* place);
 
-  // "<place> 'age', row 3", where `where` is the column.
+  // Returns "<place> 'age', row 3".
   std::string Place(const char* place, size_t column, size_t row) const;
 
-  // Gives up: too many rows. Errors later in the document are not reported.
+  // Stops because of too many rows. Errors later in the document are not reported.
   void RefuseRows(size_t rows);
-  // Counts an id of an array. Gives up and returns false if there are too many.
+  // Counts an id of an array. Stops and returns false if there are too many.
   bool CountListId();
   bool gave_up() const {
     return !too_many_.ok() || problems_.full() ||
            (!limits_.allows_bad_rows && bad_.problems.full());
   }
 
-  // Parses a part of the memory's body. Errors: of ParseJson.
+  // Parses a part of the memory's body. Errors: see ParseJson.
   static Status Parse(std::string_view json, JsonEvents& events) {
     const Status parsed = ParseJson(json, events);
     if (parsed.ok()) return parsed;
     return absl::InvalidArgumentError(absl::StrCat("the body is ", parsed.message()));
   }
 
+  // Returns the request.
   // Errors: OUT_OF_RANGE for more rows or ids than the limits; INVALID_ARGUMENT with the problems.
   // Bad rows are an error only if they are not allowed.
   StatusOr<PredictRequest> Finish(size_t rows);
@@ -208,12 +209,12 @@ class CellCollector {
   Status too_many_;
   bool has_column_ = false;
   bool has_ignored_ = false;
-  std::string first_ignored_;  // Column.
+  std::string first_ignored_;  // Name of the first ignored column.
   size_t list_ids_ = 0;
-  size_t next_ = 0;  // Columns are mostly in the order of the format.
+  size_t next_ = 0;  // First guess of Find: columns are mostly in the order of the format.
 };
 
-// The v1 protocol: {"instances": [{"column": value, ...}, ...], "common": {...}}, or
+// Decodes the v1 protocol: {"instances": [{"column": value, ...}, ...], "common": {...}}, or
 // {"inputs": {"column": [value, ...], ...}}.
 // A text or a number is the cell as it would be in a file; null or no key: missing; an array: the
 // ids of a list. `common` has the columns that all instances share. In `inputs`, a column with one
@@ -223,9 +224,9 @@ class CellCollector {
 StatusOr<PredictRequest> DecodeV1(const RowFormat& format, const RequestLimits& limits,
                                   std::shared_ptr<RequestMemory> memory);
 
-// {"predictions": [...], "model_version": "120"}: a number for each row, or a list with one for
-// each label. Bad rows are null. Columnar: {"outputs": [...]}, or an object with a list for each
-// label.
+// Returns {"predictions": [...], "model_version": "120"}, with a number for each row, or a list
+// with one for each label. Bad rows are null. Columnar: {"outputs": [...]}, or an object with a
+// list for each label.
 EncodedBody EncodeV1(const RowFormat& format, const ModelName& model, bool is_columnar,
                      const ScoredRows& rows);
 
@@ -242,11 +243,11 @@ StatusOr<PredictRequest> DecodeV2(const RowFormat& format, const RequestLimits& 
                                   std::optional<size_t> json_bytes,
                                   std::shared_ptr<RequestMemory> memory);
 
-// request: for its id and outputs. Bad rows are null, NaN in binary tensors.
+// Encodes a response with the request's id and outputs. Bad rows are null, NaN in binary tensors.
 EncodedBody EncodeV2(const RowFormat& format, const ModelName& model, const PredictRequest& request,
                      const ScoredRows& rows);
 
-// GET /v2, /v2/models/NAME and /v2/models/NAME/config.
+// Bodies for GET of /v2, /v2/models/NAME and /v2/models/NAME/config.
 std::string ServerMetadata();
 std::string ModelMetadata(const RowFormat& format, const std::string& name,
                           const std::vector<uint64_t>& steps);

@@ -18,7 +18,7 @@ namespace simurgh {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestRead{2'000};
-constexpr std::chrono::seconds kUseTimeout{2};  // Well below the expiry of VersionUsers.
+constexpr std::chrono::seconds kUseTimeout{2};  // VersionUsers expire much later.
 
 rpc::Hello HelloOf(const ClusterConfig& cluster, uint64_t incarnation) {
   rpc::Hello hello;
@@ -60,7 +60,7 @@ StatusOr<std::shared_ptr<RowServers>> RowServers::Create(const ServingConfig& co
 RowServers::RowServers(const ServingConfig& config, const ClusterConfig& cluster,
                        MetricRegistry& registry)
     : cluster_(cluster),
-      user_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1),  // Not 0.
+      user_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1),  // Never 0.
       read_timeout_(std::min(config.request_timeout, kLongestRead)),
       patience_(std::min(config.queue_timeout, read_timeout_)),
       hits_(registry.GetCounter("simurgh_serve_hot_row_hits_total",
@@ -137,7 +137,7 @@ rpc::awaitable<Status> RowServers::UseOn(size_t server, std::span<const VersionN
       MutexLock lock(mutex_);
       is_down_[server] = true;
     }
-    // The message names it.
+    // This message names the server.
     if (absl::IsInvalidArgument(status)) co_return status;
     co_return absl::UnavailableError(absl::StrCat(name, ": ", std::string(status.message())));
   }
@@ -199,7 +199,7 @@ rpc::awaitable<Status> RowServers::ReadFrom(size_t server, uint64_t checksum, co
   const std::string message = absl::StrCat(name, ": ", std::string(status.message()));
   if (absl::IsNotFound(status)) co_return absl::NotFoundError(message);
   servers_[server].failures->Add();
-  // Such as an answer that is too large.
+  // The server is reachable: for example, the answer would be too large.
   if (absl::IsResourceExhausted(status)) co_return absl::ResourceExhaustedError(message);
   MutexLock lock(mutex_);
   is_down_[server] = true;

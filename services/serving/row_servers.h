@@ -24,11 +24,11 @@ namespace simurgh {
 
 // The processes `row-server` of serving.servers, over RPC.
 //
-// A server that did not answer is not asked for rows until it answers Use(), so that requests fail
+// A server that did not answer gets no calls for rows until it answers Use(), so that requests fail
 // at once.
 class RowServers final : public RemoteRows {
  public:
-  // Lifetime: the registry outlives this. Errors: of MakeRpcOptions().
+  // Lifetime: the registry outlives this. Errors: see MakeRpcOptions().
   static StatusOr<std::shared_ptr<RowServers>> Create(const ServingConfig& config,
                                                       MetricRegistry& registry);
   ~RowServers() override;
@@ -45,7 +45,7 @@ class RowServers final : public RemoteRows {
 
  private:
   struct Server {
-    std::string name;  // Key and address.
+    std::string name;  // Configuration key and address.
     std::unique_ptr<rpc::Client> client;
     Counter* failures = nullptr;
   };
@@ -59,7 +59,7 @@ class RowServers final : public RemoteRows {
   [[nodiscard]] rpc::awaitable<Status> ReadFrom(size_t server, uint64_t checksum,
                                                 const RowRead& read, RowAnswer& answer,
                                                 rpc::CallOptions options);
-  // Whether the server's answer is one of a server of these versions.
+  // Checks that the answer is one of a server of these versions.
   Status Check(size_t server, std::span<const VersionName> versions,
                const api::ServerVersions& answer) const;
 
@@ -71,11 +71,11 @@ class RowServers final : public RemoteRows {
   Counter& misses_;
   Histogram& read_seconds_;
   Mutex mutex_;
-  std::vector<api::ServerVersions> answers_ ABSL_GUARDED_BY(mutex_);  // Of the last Use().
+  std::vector<api::ServerVersions> answers_ ABSL_GUARDED_BY(mutex_);  // Answers to the last Use().
   std::vector<bool> is_down_ ABSL_GUARDED_BY(mutex_);
   RpcMetrics observer_;
   std::vector<Server> servers_;
-  IoThread thread_;  // Last: its calls use the above.
+  IoThread thread_;  // Destroyed first, since its calls use the other members.
 };
 
 }  // namespace simurgh

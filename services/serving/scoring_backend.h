@@ -25,33 +25,33 @@ struct LoadedVersion {
   bool is_named = false;  // The request asks for it, and must not be scored with another one.
 };
 
-// Versions and the threads that predict with them: what the protocols need.
+// The versions and the threads that predict with them, as the protocols use them.
 //
 // Threads: any.
 class ScoringBackend {
  public:
   virtual ~ScoringBackend() = default;
 
-  // No format: there is no version; Problem() has the reason.
+  // Returns the newest version. No format: there is none; Problem() has the reason.
   virtual LoadedVersion Current() = 0;
-  // No format: this step is not loaded.
+  // Returns the version of a step. No format: it is not loaded.
   virtual LoadedVersion Find(uint64_t step) = 0;
   virtual std::vector<uint64_t> Steps() = 0;
-  // Why the model cannot answer, or should not; empty if ready.
+  // Returns why the model cannot answer, or should not; empty if ready.
   virtual std::string Problem() = 0;
 
-  // As Scorer::Refuses.
+  // See Scorer::Refuses.
   virtual bool Refuses(std::chrono::milliseconds max_wait) = 0;
-  // As Scorer::Submit: calls `done` once, on any thread. ScoredRows::step: of another version, if
-  // that one was used. NOT_FOUND: the version that the request names is gone.
+  // Calls `done` once, on any thread; see Scorer::Submit. ScoredRows::step tells if another version
+  // was used. Errors: NOT_FOUND when the version that the request names is gone.
   using Done = absl::AnyInvocable<void(StatusOr<ScoredRows>) &&>;
   virtual void Score(const LoadedVersion& version, ScoreRequest request,
                      std::chrono::milliseconds max_wait, Done done) = 0;
 
-  // A request for the version was answered.
+  // Notes that a request for the version was answered.
   virtual void NoteAnswer(const LoadedVersion& /*version*/) {}
 
-  // After SIGHUP, with the configuration as it is now. After an error nothing has changed.
+  // Applies the current configuration after SIGHUP. After an error nothing has changed.
   virtual Status Reload(const ServingConfig& /*config*/) { return absl::OkStatus(); }
 };
 

@@ -23,12 +23,13 @@ namespace simurgh {
 namespace {
 
 constexpr std::chrono::seconds kDrainTimeout{10};  // Supervisors commonly kill after 30 s.
-// Bodies of all connections together, as a number of largest bodies.
+// Maximum memory of the bodies of all connections together, as a number of largest bodies.
 constexpr uint64_t kBodiesAtOnce = 32;
-// Of a body. Shorter ids in arrays would take many times its memory.
+// Bytes of a body per id in its arrays. If all ids were shorter, they would take many times the
+// body's memory.
 constexpr uint64_t kBytesOfListId = 8;
 
-// What SIGHUP reads again.
+// The files that SIGHUP reads again.
 struct Secrets {
   std::shared_ptr<const BearerTokens> tokens;  // Null: none are needed.
   std::shared_ptr<SSL_CTX> tls;                // Null: plain HTTP.
@@ -60,7 +61,7 @@ std::string NameOf(const ServingConfig& config) {
   return name.empty() || name == "." || name == ".." ? "model" : name;
 }
 
-// A part of a path of a URL. Source: RFC 3986, 2.1 and 2.3.
+// Encodes a part of a path of a URL. Source: RFC 3986, 2.1 and 2.3.
 std::string UrlText(const std::string& name) {
   constexpr std::string_view kPlain = "-._~";
   std::string text;
@@ -87,7 +88,7 @@ HttpServer::Options ServerOptions(const ServingConfig& config) {
   return options;
 }
 
-// The parts in the order in which they need each other.
+// The server. Its members are in the order in which they need each other.
 class Serving {
  public:
   explicit Serving(const ServingConfig& config) : config_(config) {}
@@ -107,7 +108,7 @@ class Serving {
     api_ = std::make_unique<PredictApi>(options, *backend_, registry_);
     api_->SetTokens(secrets.tokens);
     SIMURGH_RETURN_IF_ERROR(StartEndpoint());
-    // Last: from now on there are requests.
+    // Requests arrive from now on, so this is the last step.
     SIMURGH_ASSIGN_OR_RETURN(
         server_, HttpServer::Start(ServerOptions(config_), *api_, secrets.tls, registry_));
     return absl::OkStatus();
@@ -134,7 +135,7 @@ class Serving {
     server_->Drain(std::chrono::steady_clock::now() + kDrainTimeout);
     endpoint_.reset();
     api_->EndCalls();  // After the deadline, reads may still complete.
-    backend_.reset();  // Answers what is left; the server must still exist.
+    backend_.reset();  // Answers the remaining requests; the server must still exist.
     server_.reset();
   }
 
@@ -167,7 +168,7 @@ class Serving {
 Status RunServing(const ServingConfig& config, const ServingParts& parts, std::ostream& out) {
   std::stop_source stop;
   Mutex mutex;
-  Serving* running = nullptr;  // Of `mutex`. Null before the start and from the drain on.
+  Serving* running = nullptr;  // Guarded by `mutex`. Null before the start and from the drain on.
   Serving serving(config);
   const StopSignals signals(stop, [&] {
     MutexLock lock(mutex);

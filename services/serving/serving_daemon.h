@@ -11,7 +11,7 @@
 
 namespace simurgh {
 
-// What the server needs besides its configuration.
+// Functions that the server needs besides its configuration.
 struct ServingParts {
   // Called once. Must not wait for a version: the server listens meanwhile, and is not ready. The
   // registry outlives the backend.
@@ -27,7 +27,7 @@ struct ServingParts {
 // again; after an error, which is logged, nothing has changed.
 //
 // Threads: call it before starting threads, see StopSignals.
-// Errors: INVALID_ARGUMENT for the configuration, or an address in use; of make_backend.
+// Errors: INVALID_ARGUMENT for the configuration, or an address in use; those of make_backend.
 Status RunServing(const ServingConfig& config, const ServingParts& parts, std::ostream& out);
 
 }  // namespace simurgh

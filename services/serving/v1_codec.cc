@@ -23,7 +23,7 @@ class V1Events final : public JsonEvents {
   bool is_columnar() const { return is_columnar_; }
   bool is_common(size_t column) const { return last_set_[column] == kInCommon; }
 
-  // Checks what needs all columns of `inputs`.
+  // Makes the checks that need all columns of `inputs`.
   void FinishInputs() {
     for (size_t i = 0; i < last_set_.size(); ++i) {
       const std::vector<Cell>& cells = cells_.cells(i);
@@ -262,7 +262,7 @@ class V1Events final : public JsonEvents {
            (place_ == Place::kList && above_.back() == Place::kInput);
   }
 
-  // Whether the ids of an array are used.
+  // Returns whether the ids of an array are used.
   bool keeps_list() const { return is_list() && cells_.format().columns[*column_].is_read; }
 
   bool in_common() const {
@@ -274,7 +274,7 @@ class V1Events final : public JsonEvents {
       case JsonScalar::Kind::kNull:
         return Set({});
       case JsonScalar::Kind::kBool:
-        if (column_ && cells_.format().is_json) {  // As training reads it.
+        if (column_ && cells_.format().is_json) {  // Training reads JSON files in the same way.
           const bool is_true = value.text == "true";
           return Set({.kind = Cell::Kind::kText,
                       .text = cells_.format().columns[*column_].is_dense ? (is_true ? "1" : "0")
@@ -284,7 +284,7 @@ class V1Events final : public JsonEvents {
                                     " is a boolean; send the text or the number that the "
                                     "training data has for it"));
       case JsonScalar::Kind::kNumber:
-        // The column's texts can have another decimal sign, a number of JSON has not.
+        // The column's texts can have another decimal sign than the numbers of JSON.
         if (column_ && cells_.format().columns[*column_].is_converted) {
           double number = 0;
           std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
@@ -296,7 +296,7 @@ class V1Events final : public JsonEvents {
     }
   }
 
-  // Whether the column of the last key can be set, which must not have been set in this row.
+  // Returns whether the column of the last key can be set: it must not have been set in this row.
   bool Claim() {
     if (!column_) return false;
     if (in_input()) {
@@ -305,7 +305,7 @@ class V1Events final : public JsonEvents {
       rows_ = std::max(rows_, row);
       return row <= cells_.max_rows();
     }
-    // Of an instance: its number from 1.
+    // An instance's mark is its number from 1.
     const size_t mark = in_common() ? kInCommon : rows_;
     size_t& last = last_set_[*column_];
     if (last == kInCommon || last == mark || (mark == kInCommon && last != 0)) {
@@ -325,7 +325,7 @@ class V1Events final : public JsonEvents {
     cells.push_back(cell);
   }
 
-  // The row of the last cell.
+  // Returns the row of the last cell.
   size_t Row() const {
     if (in_input()) return last_set_[*column_] - 1;
     return rows_ == 0 ? 0 : rows_ - 1;
@@ -352,11 +352,11 @@ class V1Events final : public JsonEvents {
   Key1 key_ = Key1::kUnknown;
   std::set<Key1> seen_;
   bool is_columnar_ = false;
-  std::vector<bool> bad_input_;  // By column of inputs: has a bad cell.
+  std::vector<bool> bad_input_;  // Whether each column of `inputs` has a bad cell.
   size_t inner_begin_ = 0;       // Row of the last array in the values of an input.
   size_t rows_ = 0;
   std::optional<size_t> column_;
-  std::vector<size_t> last_set_;  // By column: the row from 1, or kInCommon; 0: none.
+  std::vector<size_t> last_set_;  // Last row per column, from 1; kInCommon: in common; 0: none.
   std::vector<std::string_view> list_;
   bool list_is_bad_ = false;
 };
@@ -391,7 +391,7 @@ StatusOr<PredictRequest> DecodeV1(const RowFormat& format, const RequestLimits& 
 
 namespace {
 
-// The predictions of each label: a list, or an object of lists.
+// Returns the predictions of each label: a list, or an object of lists.
 std::string ColumnsJson(const RowFormat& format, const ScoredRows& rows) {
   const size_t labels = format.labels.size();
   std::string out = labels > 1 ? "{" : "";

@@ -24,7 +24,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "binary tensors are little-endian");
 
 constexpr char kInput[] = "input";
-constexpr size_t kLengthBytes = sizeof(uint32_t);  // Before each element of a BYTES tensor.
+constexpr size_t kLengthBytes = sizeof(uint32_t);  // A length precedes each BYTES element.
 
 enum class Datatype { kUnknown, kBytes, kInt64, kFp64, kFp32 };
 
@@ -36,7 +36,7 @@ Datatype DatatypeOf(std::string_view name) {
   return Datatype::kUnknown;
 }
 
-// An input as described by the JSON part of a request.
+// An input, as the JSON part of a request describes it.
 struct Tensor {
   std::string_view name;
   std::string_view datatype;
@@ -103,7 +103,7 @@ class TensorReader {
     }
   }
 
-  // Checks what needs all tensors. Returns the number of rows.
+  // Makes the checks that need all tensors. Returns the number of rows.
   size_t Finish() {
     if (cells_.gave_up()) return rows_;
     if (!binary_.empty() && !is_short_) {
@@ -136,7 +136,7 @@ class TensorReader {
     cells_.problems().Add(absl::StrCat("input ", Shown(tensor.name), ": ", what));
   }
 
-  // The number of elements, if shape and type are those of the column.
+  // Returns the number of elements, if shape and type are those of the column.
   std::optional<size_t> CheckedRows(const Tensor& tensor, size_t column) {
     const Datatype datatype = DatatypeOf(tensor.datatype);
     const bool is_dense = cells_.format().columns[column].is_dense;
@@ -279,14 +279,14 @@ class TensorReader {
   }
 
   CellCollector& cells_;
-  std::string_view binary_;  // Not read yet.
+  std::string_view binary_;  // The bytes that are not read yet.
   bool is_short_ = false;
-  std::vector<bool> given_;   // By column.
-  std::vector<bool> is_bad_;  // By column: has a bad cell.
+  std::vector<bool> given_;   // Whether the request has each column.
+  std::vector<bool> is_bad_;  // Whether each column has a bad cell.
   size_t rows_ = 0;
 };
 
-// Follows the JSON part.
+// Reads the JSON part of a request.
 class V2Events final : public JsonEvents {
  public:
   V2Events(CellCollector& cells, TensorReader& tensors) : cells_(cells), tensors_(tensors) {}
@@ -368,7 +368,7 @@ class V2Events final : public JsonEvents {
     return !cells_.gave_up();
   }
 
-  // Checks what needs the whole document, and sets id, timeout and outputs.
+  // Makes the checks that need the whole document, and sets id, timeout and outputs.
   void Finish() {
     if (cells_.gave_up() || !cells_.problems().empty()) return;
     if (!has_inputs_) Refuse("inputs: is missing; send a tensor for each column");
@@ -393,7 +393,7 @@ class V2Events final : public JsonEvents {
     kInput,
     kInputParameters,
     kShape,
-    kData,  // Also arrays in it.
+    kData,  // The data array, or an array in it.
     kOutputs,
     kOutput,
     kOutputParameters,
@@ -401,7 +401,7 @@ class V2Events final : public JsonEvents {
   };
   static constexpr size_t kMaxDimensions = 8;
 
-  // The place of an object or array that begins here.
+  // Returns the place of an object or array that begins here.
   Place PlaceOf(bool is_object) {
     switch (place_) {
       case Place::kStart:
@@ -571,7 +571,7 @@ StatusOr<PredictRequest> DecodeV2(const RowFormat& format, const RequestLimits& 
   V2Events events(cells, tensors);
   SIMURGH_RETURN_IF_ERROR(CellCollector::Parse(json, events));
   events.Finish();
-  // Without inputs, all are missing.
+  // Without inputs, all cells are missing.
   const size_t rows = cells.problems().empty() ? tensors.Finish() : 0;
   SIMURGH_ASSIGN_OR_RETURN(PredictRequest request, cells.Finish(rows));
   events.MoveTo(request);
@@ -631,7 +631,7 @@ std::string TextOf(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// A list with describe(column) for each column that the model reads.
+// Returns a list with describe(column) for each column that the model reads.
 template <typename Describe>
 Json ColumnsJson(const RowFormat& format, const Describe& describe) {
   Json columns = Json::array();
