@@ -23,8 +23,8 @@ namespace simurgh {
 class DenseShard {
  public:
   static constexpr size_t kMaxRuns = 2;
-  static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;        // Per run.
-  static constexpr uint64_t kMaxStateFloats = 2 * kMaxFloats + 1;  // Adam's.
+  static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;        // Most weights of a run.
+  static constexpr uint64_t kMaxStateFloats = 2 * kMaxFloats + 1;  // The size of Adam's state.
 
   // on_not_finite: gets each push that is dropped.
   explicit DenseShard(std::function<void(const PushDenseCall&)> on_not_finite)

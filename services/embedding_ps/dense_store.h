@@ -61,9 +61,10 @@ class DenseStore : public DenseServer {
 
   Counter& not_finite_;
   Gauge& bytes_;
-  LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};  // On the store's thread.
+  LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};  // Used on thread_.
   std::atomic<size_t> longest_ = 0;
-  DenseShard shard_{[this](const PushDenseCall& call) { NoteNotFinite(call); }};  // Likewise.
+  // Used on thread_.
+  DenseShard shard_{[this](const PushDenseCall& call) { NoteNotFinite(call); }};
   IoThread thread_{"dense"};
 };
 

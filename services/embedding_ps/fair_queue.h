@@ -19,7 +19,8 @@ class FairQueue {
   class Task {
    public:
     virtual ~Task() = default;
-    // Whether it can proceed. May reserve what the next piece needs: if true, Advance() follows.
+    // Returns whether the task can proceed. May reserve what the next piece needs: if true,
+    // Advance() follows.
     virtual bool Ready() = 0;
     // Processes a piece. Returns whether it was the last.
     virtual bool Advance() = 0;

@@ -71,7 +71,7 @@ class EmbeddingPs : public Daemon {
   BufferPool buffers_{kIdleBufferBytes};
   RunGuard runs_;
   Listener listener_;
-  // After listener_: their threads post to it until they end.
+  // Declared after listener_, because the threads of both post to it until they end.
   std::unique_ptr<ParameterServer> rows_;
   DenseStore dense_;
 };

@@ -114,19 +114,20 @@ class PartitionTask : public FairQueue::Task {
   }
 
  private:
-  // Apart from `end_`, whose caller may answer the call at once: the span lies in the call's.
+  // Advances the work. The span ends before `end_` is called, whose caller may answer the call at
+  // once: so it lies within the call's span.
   StatusOr<bool> AdvancePiece() {
     const TimelineSpan span(name_, step_, trace_);
     return work_.Advance(ParameterServer::kIdsPerTurn);
   }
 
-  const char* const name_;  // Of the span of each piece.
+  const char* const name_;  // Name of the span of each piece.
   const uint64_t step_;
   const uint64_t trace_;
   Work work_;
   End end_;
   ServerMetrics& metrics_;
-  // Until the first piece.
+  // Time of queueing; reset at the first piece.
   std::optional<std::chrono::steady_clock::time_point> queued_ = std::chrono::steady_clock::now();
 };
 
@@ -186,7 +187,7 @@ uint64_t PeerBytes(uint64_t memory_budget) {
 ParameterServer::~ParameterServer() = default;
 
 Status ParameterServer::CheckConfig(const ClusterConfig& config) {
-  constexpr double kAddresses = 0x1p47;  // Of a process on x86-64.
+  constexpr double kAddresses = 0x1p47;  // Address space of a process on x86-64.
   double reserved = 0;
   for (const TableConfig& table : SharesOf(config)) {
     SIMURGH_RETURN_IF_ERROR(Table::Validate(table));

@@ -88,7 +88,7 @@ class ParameterServer : public RowPort {
   // Threads: any but the partitions'. Blocks.
   Status LoadRows(const Checkpoint& checkpoint, uint32_t server, LoadProgress progress);
 
-  // For ParsedRows::Parse().
+  // The argument of ParsedRows::Parse().
   const api::RowShape& shape() const { return shape_; }
 
   // Called once, on a partition's thread, when a table with when_full: stop is full. Set it before
@@ -103,7 +103,7 @@ class ParameterServer : public RowPort {
   // up as well. Requires that no call is in progress. Cost: reads all rows.
   std::vector<uint64_t> ContentDigests();
 
-  // For tests. Requires that no call is in progress.
+  // Returns a partition, for tests. Requires that no call is in progress.
   const Partition& partition(uint32_t index) const { return *shards_[index]->partition; }
 
  private:
@@ -150,14 +150,14 @@ class ParameterServer : public RowPort {
 
   const ServerEnvironment environment_;
   ServerMetrics& metrics_;
-  const std::vector<TableConfig> tables_;  // With a partition's share of their capacity.
+  const std::vector<TableConfig> tables_;  // Each with a partition's share of its capacity.
   const api::RowShape shape_;
   const BucketMap map_;
   const uint32_t server_;
   const CheckpointConfig checkpoint_;
   const uint32_t ranks_;
   std::atomic<uint64_t> rows_of_ = 0;  // The last run that created or loaded rows.
-  bool warns_of_eviction_;             // Until the first one; in reproducible runs.
+  bool warns_of_eviction_;  // True until the first one, in reproducible and synchronous runs.
   LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;
@@ -165,8 +165,9 @@ class ParameterServer : public RowPort {
   CopyMemory copy_memory_;
   std::vector<std::unique_ptr<Shard>> shards_;
   PartitionThreads threads_;
-  std::unique_ptr<RowSaver> saver_;  // After shards_, which it reads.
-  RowTask restoring_;                // Likewise.
+  // Declared after shards_, which both use.
+  std::unique_ptr<RowSaver> saver_;
+  RowTask restoring_;
 };
 
 }  // namespace simurgh

@@ -23,7 +23,7 @@
 namespace simurgh {
 namespace {
 
-// What a file of rows must share with a table, as texts by name.
+// The properties that a file of rows must share with a table: names and values as text.
 using Layout = std::vector<std::pair<std::string, std::string>>;
 
 Layout LayoutOf(const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata) {
@@ -130,10 +130,10 @@ class PieceLoader {
   PieceLoader& operator=(const PieceLoader&) = delete;
   ~PieceLoader() { AwaitPut().IgnoreError(); }
 
-  // What was read. Of the rows that no newer file has replaced, the server's or not.
+  // The rows read that no newer file has replaced, including rows of other servers.
   struct ReadRows {
     uint64_t rows = 0;
-    uint64_t newest = 0;  // Stamp.
+    uint64_t newest = 0;  // The newest stamp.
   };
   StatusOr<ReadRows> Read(uint64_t first, uint64_t count) {
     SIMURGH_RETURN_IF_ERROR(ReadTensor(kId, first, count));
@@ -178,7 +178,7 @@ class PieceLoader {
   }
 
  private:
-  // Of Table::FileTensors().
+  // Positions in Table::FileTensors().
   static constexpr size_t kId = 0;
   static constexpr size_t kRecency = 2;
 
@@ -197,12 +197,12 @@ class PieceLoader {
   const uint32_t table_;
   const RowTarget& target_;
   const std::vector<TensorSpec> tensors_;
-  std::vector<std::vector<std::byte>> values_;  // By tensor. The puts read them.
+  std::vector<std::vector<std::byte>> values_;  // One per tensor. The puts read them.
   std::vector<std::span<const std::byte>> parts_;
-  std::vector<std::vector<uint32_t>> rows_;  // Of the piece, by partition.
-  bool owns_ = false;                        // Whether there are any.
+  std::vector<std::vector<uint32_t>> rows_;  // Rows of the piece to put, one list per partition.
+  bool owns_ = false;                        // rows_ has a row.
   std::vector<std::future<void>> puts_;
-  std::vector<Status> results_;  // By partition.
+  std::vector<Status> results_;  // One per partition.
 };
 
 Status LoadFile(
@@ -258,7 +258,7 @@ Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgr
 
 namespace {
 
-// Returns the number of rows.
+// Checks that the file fits the table. Returns the number of rows.
 StatusOr<uint64_t> CheckTensors(const TensorFileReader& file, const TableConfig& table) {
   const TensorSpec* const id = FindTensor(file.tensors(), "id");
   const uint64_t rows = id == nullptr ? 0 : id->rows();
@@ -284,7 +284,7 @@ struct Share {
   Status result;
 };
 
-// Puts those of the rows that this server owns. Returns their number.
+// Puts the rows that this server owns. Returns their number.
 StatusOr<uint64_t> PutOwn(std::span<const uint64_t> ids, std::span<const float> weights,
                           size_t table, const RowTarget& target) {
   const uint32_t dim = target.tables[table].dim;
@@ -307,7 +307,8 @@ StatusOr<uint64_t> PutOwn(std::span<const uint64_t> ids, std::span<const float> 
   return own;
 }
 
-// Adds to `done` as it goes. Returns the number of rows of this server.
+// Puts the file's rows that this server owns, and returns their number. on_rows: called after each
+// piece with the number of rows read.
 StatusOr<uint64_t> LoadTable(TensorFileReader& file, uint64_t rows, size_t table,
                              const RowTarget& target, absl::FunctionRef<Status(uint64_t)> on_rows) {
   uint64_t own = 0;

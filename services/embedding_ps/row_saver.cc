@@ -26,7 +26,8 @@ using Clock = CopyMemory::Clock;
 
 // Bounds the time that a partition's thread copies before it serves the next request.
 constexpr size_t kRowsPerPiece = 4'096;
-// With fewer, the writer often waits until the partition's thread has woken up.
+// Number of pieces copied ahead. With fewer, the writer often waits until the partition's thread
+// has woken up.
 constexpr size_t kPiecesAhead = 3;
 // Bounds the memory of rows as tensors, while the rows copied early are written.
 constexpr size_t kBlocksTogether = 16;
@@ -102,10 +103,10 @@ class RowSaver::Writer {
     std::optional<PlannedFile> removed;
   };
 
-  // The folders of names such as "rows/TABLE/0.safetensors". The nn-worker may have removed the one
-  // above them, after the failure of another server.
+  // Creates the folders of files such as "rows/TABLE/0.safetensors". The nn-worker may have removed
+  // the folder above them, after the failure of another server.
   Status CreateFolders(const std::string& folder) {
-    std::map<std::string, std::vector<std::string>> tables;  // By kind.
+    std::map<std::string, std::vector<std::string>> tables;  // Keyed by the kind of file.
     for (const TablePlan& plan : notes_.tables) {
       const auto add = [&](const FilePlan& file) {
         const size_t kind = file.name.find('/');
@@ -125,7 +126,7 @@ class RowSaver::Writer {
     return absl::OkStatus();
   }
 
-  // A full disk shows before any row is copied, and in one error for all files.
+  // Creates all files, so that a full disk shows before any row is copied, in one error.
   Status CreateAll() {
     const std::string folder = absl::StrCat(saver_.DirectoryOf(call_), "/", call_.folder);
     Status status = CreateFolders(folder);
@@ -153,7 +154,7 @@ class RowSaver::Writer {
     return absl::OkStatus();
   }
 
-  // All files together: a model can have thousands of small tables.
+  // Finishes all files together, because a model can have thousands of small tables.
   StatusOr<std::vector<ModelFile>> Finish() {
     std::vector<PlannedFile*> planned;
     for (TableFiles& files : files_) {
@@ -227,7 +228,7 @@ class RowSaver::Writer {
       written = WritePiece(piece);
       if (written.ok() && !done && saver_.memory_.IsShort()) written = EmptyMemory();
     }
-    // Behind the last piece, the others are empty.
+    // Pieces after the last one are empty.
     for (size_t at = 0; at < kPiecesAhead; ++at) {
       if (taken[at].valid()) taken[at].get();
       for (const auto& [t, rows] : pieces[at].tables) saver_.memory_.Release(rows.early_bytes);
@@ -247,7 +248,7 @@ class RowSaver::Writer {
     return written;
   }
 
-  // Pulls wait for memory: writes all rows that were copied early.
+  // Writes all rows that were copied early, because pulls wait for memory.
   Status EmptyMemory() {
     std::vector<std::vector<CopiedRows>> taken(saver_.partitions_.count);
     saver_.partitions_.on_all([&](uint32_t p, Partition& own) {
@@ -272,7 +273,7 @@ class RowSaver::Writer {
     return absl::OkStatus();
   }
 
-  // In parts of few blocks, because tensors take memory as well.
+  // Writes parts of few blocks, because tensors take memory as well.
   Status WriteCopied(uint32_t table, CopiedRows rows) {
     const TableConfig& config = saver_.tables_[table];
     parts_.resize(Table::FileTensors(config, 0).size());
@@ -320,7 +321,7 @@ class RowSaver::Writer {
   const SaveRowsCall& call_;
   Notes& notes_;
   RowTask::Progress& progress_;
-  std::vector<TableFiles> files_;  // By table.
+  std::vector<TableFiles> files_;  // One per table.
   std::vector<std::vector<std::byte>> parts_;
   Clock::time_point due_;
 };

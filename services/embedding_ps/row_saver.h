@@ -47,13 +47,13 @@ class RowSaver {
   Status Stop() { return task_.Stop(); }
 
  private:
-  // What a save has noted of a partition.
+  // The state of a partition when a save begins. All vectors are indexed by table.
   struct Noted {
-    std::vector<uint64_t> rows;                                  // By table.
-    std::vector<uint64_t> copied_rows;                           // Likewise: those of the files.
-    std::vector<std::vector<uint64_t>> removed;                  // Likewise: ids, of a delta.
-    std::vector<uint64_t> sketches;                              // Likewise.
-    std::vector<std::vector<std::vector<std::byte>>> admission;  // By table and tensor.
+    std::vector<uint64_t> rows;
+    std::vector<uint64_t> copied_rows;           // Rows to write.
+    std::vector<std::vector<uint64_t>> removed;  // Removed ids; empty unless the save is a delta.
+    std::vector<uint64_t> sketches;
+    std::vector<std::vector<std::vector<std::byte>>> admission;  // One entry per tensor.
   };
   // A file to write. name: its path in the checkpoint.
   struct FilePlan {
@@ -66,12 +66,12 @@ class RowSaver {
     std::optional<FilePlan> admission;
     std::optional<FilePlan> removed;
   };
-  // What a save has noted.
+  // The state of the server when a save begins, and the files to write.
   struct Notes {
     std::vector<Noted> partitions;
-    std::vector<bool> is_delta;     // By table.
-    std::vector<TablePlan> tables;  // Likewise.
-    uint64_t bytes = 0;             // Of all files.
+    std::vector<bool> is_delta;     // One per table.
+    std::vector<TablePlan> tables;  // One per table.
+    uint64_t bytes = 0;             // Size of all files.
   };
   class Writer;
 

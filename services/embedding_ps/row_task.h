@@ -105,7 +105,7 @@ class RowTask {
   StatusOr<SaveProgress> StartOrReport(const std::string& name,
                                        absl::FunctionRef<StatusOr<Work>()> begin);
 
-  // Whether the last work has this name, or an earlier one had: calls may arrive late.
+  // Return whether the last work, or an earlier one, has this name: calls may arrive late.
   bool IsLast(const std::string& name);
   bool IsEarlier(const std::string& name);
 
@@ -118,8 +118,8 @@ class RowTask {
   const TaskStarter start_;
   Progress progress_;
   Mutex mutex_;
-  std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
-  std::deque<std::string> earlier_ ABSL_GUARDED_BY(mutex_);  // Names of works before that one.
+  std::string name_ ABSL_GUARDED_BY(mutex_);  // Name of the last work; empty before the first one.
+  std::deque<std::string> earlier_ ABSL_GUARDED_BY(mutex_);  // Names of earlier works.
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();

@@ -7,7 +7,7 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kMaxTrainings = 1'024;  // That a server remembers.
+constexpr size_t kMaxTrainings = 1'024;  // Most trainings that a server remembers.
 
 }  // namespace
 

@@ -19,9 +19,9 @@ namespace simurgh {
 // Servers may meet two new runs in different order. As long as the admitted run has not pushed, a
 // run with a smaller number therefore replaces it: all servers end with the same one.
 //
-// Of the starts of one training, the newest replaces the others at once and for good
-// (base/step_id.h). A run with a generation must begin before it uses rows. So a server that was
-// restarted, and has no rows, does not give the run fresh ones.
+// The newest start of a training replaces its other starts at once and for good (base/step_id.h). A
+// run with a generation must begin before it uses rows. So a server that was restarted, and has no
+// rows, does not give the run fresh ones.
 //
 // Threads: one owner.
 class RunGuard {
@@ -55,7 +55,7 @@ class RunGuard {
 
   const bool allows_all_;
   const std::chrono::milliseconds timeout_;
-  std::map<uint64_t, Start> newest_;  // The newest start, by training.
+  std::map<uint64_t, Start> newest_;  // The newest start of each training.
   bool active_ = false;               // A run is admitted, and the rest is its state.
   uint64_t run_ = 0;
   bool pushed_ = false;

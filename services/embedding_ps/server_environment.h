@@ -25,10 +25,10 @@ using TaskStarter = std::function<std::function<void()>(std::function<void()> ta
 
 std::unique_ptr<PartitionThread> StartPartitionThread(const std::string& name);
 std::function<void()> StartTaskThread(std::function<void()> task);
-// With low priority.
+// Starts a task like StartTaskThread(), with low priority.
 std::function<void()> StartBackgroundThread(std::function<void()> task);
 
-// What a server has of its machine. A simulation replaces it.
+// The files and threads that a server uses. A simulation replaces them.
 struct ServerEnvironment {
   // Lifetime: the server's.
   FileSystem& files = FileSystem::Real();

@@ -102,7 +102,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
 }
 
 void TableMetrics::WarnOfEvictions(const TableStats& stats, double distinct) {
-  constexpr size_t kCapacity = 0;  // In kEvictionCauseNames.
+  constexpr size_t kCapacity = 0;  // Index in kEvictionCauseNames, like kMemory.
   constexpr size_t kMemory = 1;
   constexpr double kManyAgain = 1.25;
   const uint64_t evicted = stats.evicted_for[kCapacity] + stats.evicted_for[kMemory];
@@ -121,7 +121,7 @@ void TableMetrics::WarnOfEvictions(const TableStats& stats, double distinct) {
 
 void TableMetrics::WarnOfLostRows(const TableStats& stats) {
   constexpr uint64_t kMostTurns = 4;
-  const uint64_t evicted = stats.evicted_for[0];  // In kEvictionCauseNames.
+  const uint64_t evicted = stats.evicted_for[0];  // Index in kEvictionCauseNames: capacity.
   const uint64_t loaded = std::max(stats.rows + stats.evicted, stats.created) - stats.created;
   if (warned_ || loaded == 0 || evicted * kMostTurns < stats.rows) return;
   warned_ = true;
@@ -186,7 +186,7 @@ void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushRe
   missing_.Add(report.missing);
   repeated_.Add(report.repeated ? 1 : 0);
   if (report.all_finite()) return;
-  // No pull has to follow that would report them.
+  // Reports the tables, because no pull has to follow that would report them.
   for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Report(partition, rows.table(t));
 }
 

@@ -23,7 +23,7 @@ namespace simurgh {
 // Threads: Report() and ReportSize() may run for different partitions concurrently.
 class TableMetrics {
  public:
-  // capacity_rows: of the table, for a warning; 0: bytes bound it.
+  // capacity_rows: the table's capacity, for a warning; 0: bytes bound it.
   TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions,
                uint64_t capacity_rows = 0);
 
@@ -63,7 +63,7 @@ class TableMetrics {
   const uint64_t capacity_rows_;
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   const MetricLabels labels_;
-  // By partition; each belongs to its thread.
+  // One per partition; each belongs to the partition's thread.
   std::vector<std::unique_ptr<Reported>> reported_;
   std::vector<Size> sizes_;
   Gauge& rows_;
@@ -96,7 +96,7 @@ class ServerMetrics {
   void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
               const PullReport& report);
   void OnPush(size_t partition, const Partition& rows, const PushReport& report);
-  // After Partition::Clear().
+  // Call after Partition::Clear().
   void OnClear(size_t partition, const Partition& rows);
   // Reports how many rows there are, once they have changed without a pull.
   void OnRows(size_t partition, const Partition& rows);

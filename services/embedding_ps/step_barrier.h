@@ -20,7 +20,7 @@ struct HeldPush {
   std::span<const PushGroup> groups;
   // Called once with the result. The memory of `groups` is valid until then.
   std::function<void(const Status&, const PushReport&)> end;
-  uint64_t trace = 0;  // Of its batch.
+  uint64_t trace = 0;  // Trace id of the batch.
 };
 
 // Collects the pushes of a step and releases them, in rank order, when all ranks have pushed. Steps
@@ -48,7 +48,7 @@ class StepBarrier {
   void Close();
 
  private:
-  using Step = std::vector<std::optional<HeldPush>>;  // By rank.
+  using Step = std::vector<std::optional<HeldPush>>;  // One per rank.
 
   struct Run {
     uint64_t run = 0;

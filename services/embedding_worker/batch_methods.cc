@@ -18,7 +18,7 @@ rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
 
 struct PlacedBatch {
   SubmitOptions options;
-  std::shared_ptr<BufferedBatch> batch;  // Has the segments.
+  std::shared_ptr<BufferedBatch> batch;  // Holds the segments.
 };
 
 Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,

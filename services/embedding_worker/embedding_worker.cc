@@ -114,7 +114,7 @@ Status EmbeddingWorker::DecodeAndPlan(BufferedBatch& batch) const {
                                                    "; use the same configuration for all daemons"));
   }
   SIMURGH_RETURN_IF_ERROR(CheckLists(batch.batch(), layout_));
-  // Large: shared by the batches of a compute thread.
+  // The scratch is large, so the batches of a compute thread share it.
   thread_local PlanScratch scratch;
   PlanBatch(batch.batch(), layout_, map_, scratch, batch.plan);
   return absl::OkStatus();

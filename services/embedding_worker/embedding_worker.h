@@ -30,7 +30,7 @@ namespace simurgh {
 // Threads: call from one executor; arithmetic runs on `compute`. Lifetime: outlive every call.
 class EmbeddingWorker {
  public:
-  // servers: by index.
+  // servers: in the order of their indexes.
   EmbeddingWorker(const ClusterConfig& config, uint64_t incarnation,
                   rpc::asio::any_io_executor compute, std::vector<std::unique_ptr<RowPort>> servers,
                   WorkerMetrics& metrics);
@@ -63,13 +63,13 @@ class EmbeddingWorker {
                                                           rpc::CallOptions call_options);
 
   // A feature whose gradient holds NaN or infinity, or overflows in the sum of a row, is dropped
-  // and counted. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for a wrong number of
-  // rates, a rate that is not finite and at least 0, or argmax that do not fit the batch.
+  // and counted. learning_rates: one per table. Errors: as Pull; INVALID_ARGUMENT for a wrong
+  // number of rates, a rate that is not finite and at least 0, or argmax that do not fit the batch.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, StepId step_id,
                                             std::vector<float> learning_rates,
                                             GradientBuffer gradients, rpc::CallOptions options);
 
-  // For the calls that only the servers answer.
+  // The exchange with the servers, for calls that only they answer.
   RowExchange& rows() { return rows_; }
 
   // Drops expired batches; call periodically.
@@ -77,7 +77,7 @@ class EmbeddingWorker {
 
   // Bytes of one sample's embeddings or gradients.
   size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
-  // Upper bound over all batches.
+  // Upper bound of the argmax of a batch, over all batches.
   size_t max_argmax_bytes() const {
     return kMaxBatchSamples * layout_.max_columns() * kMaxArgmaxBytes;
   }
@@ -85,7 +85,7 @@ class EmbeddingWorker {
  private:
   class WaitTicket;
 
-  // On a compute thread.
+  // Decodes a batch, checks it and plans its requests. Threads: a compute thread.
   Status DecodeAndPlan(BufferedBatch& batch) const;
   [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> ReserveSpace(
       SubmitOptions options, size_t bytes, rpc::Clock::time_point deadline);
@@ -113,7 +113,7 @@ class EmbeddingWorker {
   const BatchLayout layout_;
   const BucketMap map_;
   const BatchPooling pooling_;
-  std::vector<RowCodec> row_codecs_;  // By precision.
+  std::vector<RowCodec> row_codecs_;  // Indexed by precision.
   const uint64_t incarnation_;
   const size_t ranks_;
   const rpc::asio::any_io_executor compute_;

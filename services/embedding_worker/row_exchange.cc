@@ -80,7 +80,7 @@ struct RowExchange::PushState {
   std::shared_ptr<const BufferedBatch> batch;
   StepId step_id;
   RowRequest request;
-  std::vector<std::vector<float>> learning_rates;  // By server and group.
+  std::vector<std::vector<float>> learning_rates;  // Indexed by server and group.
   std::shared_ptr<AlignedBuffer> gradients;
   std::shared_ptr<AlignedBuffer> bytes;  // See PullState.
 };

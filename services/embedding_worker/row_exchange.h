@@ -71,7 +71,7 @@ class RowExchange {
                                                     PullOptions options,
                                                     rpc::CallOptions call_options);
 
-  // gradients: floats of the batch's plan. learning_rates: by table.
+  // gradients: floats of the batch's plan. learning_rates: one per table.
   [[nodiscard]] rpc::awaitable<Status> Push(std::shared_ptr<const BufferedBatch> batch,
                                             StepId step_id, std::vector<float> learning_rates,
                                             std::shared_ptr<AlignedBuffer> gradients,

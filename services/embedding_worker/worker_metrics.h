@@ -12,8 +12,8 @@
 
 namespace simurgh {
 
-// Observes the time from construction to Stop, and records it as a span of the batch. stage: of
-// static storage duration.
+// Observes the time from construction to Stop, and records it as a span of the batch. stage: points
+// to static storage.
 class StageTimer {
  public:
   StageTimer(Histogram& histogram, const char* stage, const rpc::Trace& trace)
@@ -75,11 +75,11 @@ struct WorkerMetrics {
       "Distinct rows of batches with an acknowledged push or an evaluation pull.");
   RowCacheMetrics row_cache{registry};
   Histogram& plan_seconds = StageSeconds("plan");
-  Histogram& pull_seconds = StageSeconds("pull");  // All servers together.
+  Histogram& pull_seconds = StageSeconds("pull");  // Time for all servers together.
   Histogram& pool_seconds = StageSeconds("pool");
   Histogram& unpool_seconds = StageSeconds("unpool");
-  Histogram& push_seconds = StageSeconds("push");  // All servers together.
-  std::vector<Counter*> non_finite_gradients;      // By feature.
+  Histogram& push_seconds = StageSeconds("push");  // Time for all servers together.
+  std::vector<Counter*> non_finite_gradients;      // One per feature.
 };
 
 }  // namespace simurgh

@@ -26,7 +26,7 @@ Reply<api::UseVersions> HandleUse(rpc::RequestOf<api::UseVersions::Request> requ
                                   const RowShare& share, const ServedVersions& versions,
                                   VersionUsers& users) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const std::vector<VersionName> used, api::DecodeUse(request.table()));
-  // First: a version of the answer is not dropped before the user's next word.
+  // The use is noted first, so that no version in the answer is dropped before the next request.
   users.Note(request.table().user(), used, VersionUsers::Clock::now());
   api::ServerVersions answer{.server = share.server(), .servers = share.servers()};
   for (const auto& version : versions.Loaded()) answer.versions.push_back(version->name());
@@ -73,7 +73,8 @@ void RegisterServedRowMethods(rpc::Server& server, const RowShare& share,
       [](const api::wire::ReadServedRowsRequest& request,
          const api::ReadServedRows::Request::Counts& counts) -> StatusOr<ReadPlaced> {
     SIMURGH_ASSIGN_OR_RETURN(auto groups, api::DecodeGroups(request, counts[0]));
-    // Not shared with the client, which could change them during the search.
+    // The ids are received into own memory, because the client could change shared memory during
+    // the search.
     const auto ids = std::make_shared<std::vector<uint64_t>>(counts[0]);
     return ReadPlaced{{{*ids, ids}}, std::move(groups)};
   };
