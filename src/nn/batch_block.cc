@@ -128,13 +128,13 @@ class OrdinaryPool final : public BlockPool {
   }
 
  private:
-  // Of a sample's pooled vectors.
+  // Returns the bytes of a sample's pooled vectors.
   size_t RowBytes(VectorPrecision precision) const {
     return precision == VectorPrecision::kF32 ? width_ * sizeof(float)
                                               : VectorCodec(precision, wire_.dims).row_bytes();
   }
 
-  // ids: of a block of rows.
+  // ids: the ids of a block of rows; null for pooled embeddings.
   std::shared_ptr<BatchBlock> LeaseWithRows(size_t rows, bool with_gradients,
                                             const std::shared_ptr<const CompactBatch>& ids) {
     auto block = std::make_shared<OrdinaryBlock>();
@@ -142,7 +142,7 @@ class OrdinaryPool final : public BlockPool {
       block->memory.push_back(buffers_.Lease(bytes));
       return {.precision = precision, .bytes = block->memory.back()->bytes().first(bytes)};
     };
-    // Empty unless it is f32.
+    // Returns an empty matrix unless the part is f32.
     const auto matrix_of = [&](const BatchBlock::Encoded& part) -> MatrixView<float> {
       if (part.precision != VectorPrecision::kF32) return {};
       return {reinterpret_cast<float*>(part.bytes.data()), rows, width_};
@@ -169,7 +169,7 @@ class OrdinaryPool final : public BlockPool {
   const EmbeddingWire wire_;
   const size_t embedding_bytes_;
   const size_t gradient_bytes_;
-  const RowCodec rows_;  // Without features if blocks hold pooled embeddings.
+  const RowCodec rows_;  // Has no features if blocks hold pooled embeddings.
   BufferPool buffers_;
 };
 

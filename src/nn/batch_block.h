@@ -30,12 +30,12 @@ class BatchBlock {
     EmbeddingForm form = EmbeddingForm::kPooled;
   };
 
-  // Input: set before the block is passed to the network.
+  // Input, set before the block is passed to the network.
   Encoded encoded_embeddings;
   // Output: gradients times gradient_factor; empty in a block without gradients.
   Encoded encoded_gradients;
   float gradient_factor = 1;
-  // For int8 gradients. The network sets the seed, the caller the step and the first row.
+  // Rounding of int8 gradients. The network sets the seed, the caller the step and the first row.
   RoundingKey rounding;
 
   std::shared_ptr<const CompactBatch> ids;  // Ids of a block of rows; else null.
@@ -52,18 +52,18 @@ class BlockPool {
  public:
   virtual ~BlockPool() = default;
 
-  // A block for pooled embeddings of `rows` samples.
+  // Returns a block for pooled embeddings of `rows` samples.
   virtual std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) = 0;
 
-  // A block for the batch's rows if the wire carries rows, else for its pooled embeddings.
+  // Returns a block for the batch's rows if the wire carries rows, else for its pooled embeddings.
   virtual std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                                bool with_gradients) {
     return Lease(ids->batch_size, with_gradients);
   }
 };
 
-// Blocks in ordinary memory, in the precisions of the wire; without dims, all are f32. Blocks of
-// rows also have f32 embeddings.
+// Returns a pool of blocks in ordinary memory, in the precisions of the wire; without dims, all are
+// f32. Blocks of rows also have f32 embeddings.
 std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire = {});
 
 // Finds features whose embeddings are not finite. Without features, finds none.
@@ -72,7 +72,7 @@ std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingW
 class EmbeddingCheck {
  public:
   EmbeddingCheck() = default;
-  // features: side by side in the embeddings. wire: of the network's blocks.
+  // features: side by side in the embeddings. wire: the wire of the network's blocks.
   EmbeddingCheck(std::vector<ModelInputs::Feature> features, EmbeddingWire wire);
 
   size_t features() const { return features_.size(); }
@@ -87,9 +87,9 @@ class EmbeddingCheck {
   void CountUnseen(const BatchBlock& block, const CompactBatch& ids,
                    std::span<double> counts) const;
 
-  // The names of the features whose count is above 0, separated by commas.
+  // Returns the names of the features whose count is above 0, separated by commas.
   std::string Names(std::span<const double> counts) const;
-  // Names() as part of an error, with the remedy. Empty if there are none.
+  // Returns Names() as part of an error, with the remedy. Empty if there are none.
   std::string Problem(std::span<const double> counts) const;
 
  private:

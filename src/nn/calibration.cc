@@ -15,7 +15,7 @@ namespace {
 
 // Samples of each label value that a fit needs.
 constexpr double kMinSamples = 10;
-// Smallest slope of calibrated outputs in deviations: what a model without knowledge gets.
+// Smallest slope of calibrated outputs in deviations. A model without knowledge gets this slope.
 constexpr double kMinSlope = 0.01;
 // Largest output that counts: beyond it, no float has a probability.
 constexpr double kMaxOutput = 1e6;
@@ -37,13 +37,14 @@ double Calibrated(const Calibration& calibration, double z) {
 
 // Counts and moments of the samples with a weight.
 struct Moments {
-  double positives = 0;  // Samples.
+  double positives = 0;  // Number of samples.
   double negatives = 0;
   double weight = 0;
-  double effective = 0;  // Samples of equal weight that tell as much. Source: Kish, 1965.
+  // Number of equally weighted samples with the same information. Source: Kish, 1965.
+  double effective = 0;
   double low = 0;        // Mean of -Softplus(-z), weighted like the others.
   double high = 0;       // Mean of Softplus(z).
-  double deviation = 0;  // Of the outputs.
+  double deviation = 0;  // Deviation of the outputs.
 };
 
 StatusOr<Moments> MomentsOf(std::span<const LabelledOutput> own, std::span<const double> high,
@@ -89,7 +90,7 @@ struct LossAt {
   Matrix curvature{};
 };
 
-// What a fit may change. Equal slopes, each slope without the other, and only the shift.
+// Directions of a fit: equal slopes, each slope without the other, and only the shift.
 constexpr Vector kBoth{1, 1, 0};
 constexpr Vector kLow{1, 0, 0};
 constexpr Vector kHigh{0, 1, 0};
@@ -107,13 +108,13 @@ class BetaFit {
         positive_target_((moments.positives + 1) / (moments.positives + 2)),
         negative_target_(1 / (moments.negatives + 2)) {}
 
-  // The log loss of the labels.
+  // Returns the log loss of the labels.
   StatusOr<double> LossOf(const Vector& fitted) const {
     SIMURGH_ASSIGN_OR_RETURN(const LossAt at, At(fitted, /*smooths=*/false));
     return at.loss;
   }
 
-  // The minimum with equal slopes of at least kMinSlope.
+  // Returns the minimum with equal slopes of at least kMinSlope.
   StatusOr<Vector> Platt() const {
     const double prior = std::log((moments_.positives + 1) / (moments_.negatives + 1));
     SIMURGH_ASSIGN_OR_RETURN(Vector best, Minimize({0, 0, prior}, {kBoth, kShift}));
@@ -121,7 +122,7 @@ class BetaFit {
     return Minimize({kMinSlope, kMinSlope, best[2]}, {kShift});
   }
 
-  // The minimum with slopes of at least kMinSlope.
+  // Returns the minimum with slopes of at least kMinSlope.
   StatusOr<Vector> Beta(const Vector& start) const {
     SIMURGH_ASSIGN_OR_RETURN(Vector best, Minimize(start, {kLow, kHigh, kShift}));
     if (best[0] < kMinSlope) {
@@ -134,7 +135,8 @@ class BetaFit {
     return Minimize({kMinSlope, kMinSlope, start[2]}, {kShift});
   }
 
-  // Of outputs as they are, and the other way.
+  // Converts a fit in deviations to a calibration of outputs as they are. Standard() is the
+  // inverse.
   Calibration Scaled(const Vector& fitted) const {
     const double low = fitted[0] / deviation();
     const double high = fitted[1] / deviation();
@@ -147,7 +149,8 @@ class BetaFit {
   }
 
  private:
-  // Means. smooths: with Platt's targets in place of the labels, and the prior.
+  // Returns means over the samples. smooths: with Platt's targets in place of the labels, and the
+  // prior.
   StatusOr<LossAt> At(const Vector& fitted, bool smooths) const {
     std::array<double, 10> sums{};
     for (size_t i = 0; i < own_.size(); ++i) {
@@ -179,8 +182,8 @@ class BetaFit {
     return at;
   }
 
-  // high - low has a normal distribution of mean 0 and deviation 1. Outputs that are all far below
-  // 0 tell nothing of `high`, and the other way.
+  // Adds the prior: high - low has a normal distribution of mean 0 and deviation 1. Outputs that
+  // are all far below 0 have no information about `high`; those far above 0 have none about `low`.
   void AddPrior(const Vector& fitted, LossAt& at) const {
     const double precision = 1 / (moments_.effective * deviation() * deviation());
     const double difference = fitted[1] - fitted[0];
@@ -193,7 +196,7 @@ class BetaFit {
     at.curvature[1][0] -= precision;
   }
 
-  // Along `directions` only.
+  // Minimizes along `directions` only.
   StatusOr<Vector> Minimize(Vector start, const std::vector<Vector>& directions) const {
     constexpr int kMaxSteps = 100;
     constexpr double kFlat = 1e-10;
@@ -215,16 +218,16 @@ class BetaFit {
         at = there;
         break;
       }
-      if (part <= kSmallestPart) break;  // Rounding hides what is left.
+      if (part <= kSmallestPart) break;  // Rounding hides the rest.
     }
     return start;
   }
 
-  // The Newton step.
+  // Returns the Newton step.
   static Vector StepOf(const LossAt& at, const std::vector<Vector>& directions) {
     constexpr double kRidge = 1e-12;
     const size_t count = directions.size();
-    // The system of the directions, solved by elimination. It is positive definite.
+    // Solves the system of the directions by elimination. It is positive definite.
     Matrix system{};
     Vector right{};
     for (size_t i = 0; i < count; ++i) {

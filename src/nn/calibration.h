@@ -30,8 +30,8 @@ struct LabelledOutput {
 
 struct FittedCalibration {
   Calibration calibration;
-  double log_loss = 0;  // Of the samples with it.
-  std::string problem;  // Why nothing could be fitted; the calibration then changes nothing.
+  double log_loss = 0;  // Log loss of the samples with this calibration.
+  std::string problem;  // Why there is no fit; the calibration then has no effect.
 };
 
 // Fits the calibration that minimizes the log loss of all ranks' samples, with a prior for equal
@@ -44,7 +44,7 @@ struct FittedCalibration {
 // Newton method of Lin, Lin and Weng, "A note on Platt's probabilistic outputs for support vector
 // machines", Machine Learning 68, 2007. Schwarz, "Estimating the dimension of a model", Annals of
 // Statistics 6, 1978, for the choice between the two.
-// Errors: of `sum`.
+// Errors: those of `sum`.
 StatusOr<FittedCalibration> FitCalibration(std::span<const LabelledOutput> own,
                                            absl::FunctionRef<Status(std::span<double>)> sum);
 

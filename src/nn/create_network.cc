@@ -12,10 +12,11 @@ namespace simurgh {
 namespace {
 
 #if defined(SIMURGH_CUDA)
-constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};  // By ComputePrecision.
+// Indexed by ComputePrecision.
+constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};
 #endif
 
-// Whether the model has layers that no device computes.
+// Returns whether the model has layers that no device computes.
 bool NeedsCpu(const ModelConfig& model) {
   using Kind = LayerConfig::Kind;
   return std::ranges::any_of(model.towers, [](const TowerConfig& tower) {
@@ -25,8 +26,8 @@ bool NeedsCpu(const ModelConfig& model) {
   });
 }
 
-// Errors: NOT_FOUND without a usable device, or if the model needs the CPU; for the device `cuda`
-// that is INVALID_ARGUMENT.
+// Creates the network on a CUDA device. Errors: NOT_FOUND without a usable device, or if the model
+// needs the CPU; for the device `cuda` that is INVALID_ARGUMENT.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
                                                        const DenseNetworkOptions& options) {
   if (NeedsCpu(model)) {

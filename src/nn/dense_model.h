@@ -24,7 +24,7 @@ class PackedLayers;
 // Threads: one owner while it is filled, then any.
 class DenseModel {
  public:
-  // precision: of products; others than bf16 compute in f32. All values are 0.
+  // precision: precision of products; others than bf16 compute in f32. All values are 0.
   // Errors: INVALID_ARGUMENT for an inconsistent model; RESOURCE_EXHAUSTED.
   static StatusOr<std::shared_ptr<DenseModel>> Create(const ModelConfig& model,
                                                       const ModelInputs& inputs,
@@ -57,7 +57,7 @@ class DenseModel {
 // Threads: one owner.
 class DensePredictor {
  public:
-  // For models of the same configuration as this one.
+  // Predicts with models of the same configuration as this one.
   explicit DensePredictor(const DenseModel& model);
   ~DensePredictor();
   DensePredictor(DensePredictor&&) noexcept;

@@ -24,7 +24,7 @@ struct DenseNetworkOptions {
   ModelInputs inputs;
   uint32_t threads = 1;            // Compute threads.
   uint64_t seed = 1;               // Seed of the initial weights.
-  DenseOptimizerConfig optimizer;  // Without the learning rate, which each step passes.
+  DenseOptimizerConfig optimizer;  // The learning rate is not used: each step passes it.
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;  // A CPU supports f32 and bf16.
   uint32_t cuda_device = 0;                             // Index among the machine's devices.
@@ -39,7 +39,7 @@ struct DenseNetworkOptions {
 };
 
 struct BatchResult {
-  double loss = 0;  // Mean of the model's loss.
+  double loss = 0;  // Mean of the model's loss over the samples.
   // False: loss or a gradient is NaN or infinite, and ApplyGradients must not follow.
   bool finite = true;
   // Factor of the gradients inside an f16 network, which removes it from its results. The factor
@@ -51,19 +51,19 @@ struct BatchResult {
 struct DenseTensor {
   std::string name;
   std::vector<size_t> shape;
-  bool in_state = false;  // Of state(); otherwise of parameters().
-  size_t offset = 0;      // Of its first value, in elements.
+  bool in_state = false;  // True: part of state(). False: part of parameters().
+  size_t offset = 0;      // Offset of the first value, in elements.
 };
 
-// How a training step takes part in a run of several ranks. After JoinRanks a network sums on its
+// The part of a training step in a run of several ranks. After JoinRanks a network sums on its
 // device and calls neither function; `sum` then only selects the statistics of batch norm.
 struct RankStep {
-  // Samples of all ranks' batches. 0: those of this batch.
+  // Samples of all ranks' batches. 0: only this batch's.
   uint64_t global_samples = 0;
-  // Gradients are divided by it. 0: by the samples. A batch that is not full has more
-  // than its samples, so that each of them counts as much as those of others.
+  // Divisor of the gradients. 0: the number of samples. A batch that is not full has a larger
+  // divisor than its samples, so that each of them counts as much as those of others.
   uint64_t divisor = 0;
-  // The backward pass calls it when gradients() in [first, first + count) are final. The ranges
+  // Called by the backward pass when gradients() in [first, first + count) are final. The ranges
   // run from the last to the first and are the same for every batch. May be empty.
   std::function<void(size_t first, size_t count)> on_gradients;
   // Replaces values by their sums over the ranks; all ranks make the same calls. If set, batch norm
@@ -154,7 +154,7 @@ class DenseNetwork {
   // Running means and variances, the first part of state(). The ranks average them.
   virtual std::span<float> statistics() = 0;
 
-  // What training changes besides parameters(), flat. First, for each batch norm layer, the running
+  // All other values that training changes, flat. First, for each batch norm layer, the running
   // mean, then the running variance. Then the optimizer's values (adam, lamb: the number of steps,
   // first moments, second moments; sgd with momentum: velocities; adagrad: sums of squares). Then,
   // with an average_decay, the number of steps and the averaged weights. Then, in f16, the loss
@@ -174,35 +174,35 @@ class DenseNetwork {
   // Errors: INVALID_ARGUMENT for other lengths, which changes nothing; INTERNAL.
   virtual Status Restore(std::span<const float> parameters, std::span<const float> state) = 0;
 
-  // Errors: FAILED_PRECONDITION if a value of parameters() or statistics() is NaN or infinite,
-  // naming the layer and the remedy. Cost: reads all of them, from a CUDA device too.
+  // Checks all weights. Errors: FAILED_PRECONDITION if a value of parameters() or statistics() is
+  // NaN or infinite, naming the layer and the remedy. Cost: reads all of them, from a CUDA device
+  // too.
   virtual Status CheckFinite() = 0;
 
   // Index of the network's CUDA device; nullopt on the CPU.
   virtual std::optional<int> cuda_device() const { return std::nullopt; }
 
-  // From now on ForwardBackward sums gradients and batch norm statistics over the ranks on the
-  // device before it returns; gradients() are then those sums.
-  // Lifetime: ranks.sums lives until LeaveRanks. Errors: FAILED_PRECONDITION on a CPU,
-  // RESOURCE_EXHAUSTED.
+  // Makes ForwardBackward sum gradients and batch norm statistics over the ranks on the device
+  // before it returns; gradients() are then those sums. Lifetime: ranks.sums lives until
+  // LeaveRanks. Errors: FAILED_PRECONDITION on a CPU, RESOURCE_EXHAUSTED.
   virtual Status JoinRanks(const DeviceRanks& /*ranks*/) {
     return absl::FailedPreconditionError("dense network: it is not on a device");
   }
   virtual void LeaveRanks() {}
-  // True from JoinRanks to LeaveRanks.
+  // Returns true from JoinRanks to LeaveRanks.
   virtual bool sums_on_device() const { return false; }
 };
 
-// The tensors of a network's weights and running statistics, as DenseNetwork::tensors() has them:
-// what it predicts with. Errors: INVALID_ARGUMENT for an inconsistent model.
+// Returns the tensors of a network's weights and running statistics, with which it predicts, as
+// DenseNetwork::tensors() has them. Errors: INVALID_ARGUMENT for an inconsistent model.
 StatusOr<std::vector<DenseTensor>> PredictionTensors(const ModelConfig& model,
                                                      const ModelInputs& inputs);
 
 // Builds the network on options.device. Falls back to the CPU, with a log line, without a CUDA
 // device or CUDA support; and to f32 on a CPU without bf16 instructions. A model with layers that
 // only the CPU has (mean, last, attention, softmax, mix) goes to the CPU with the device `auto`.
-// Errors: as CreateCpuNetwork, and for the device `cuda` with such a model; RESOURCE_EXHAUSTED when
-// the device has no memory for the weights, INTERNAL when it fails.
+// Errors: those of CreateCpuNetwork; INVALID_ARGUMENT for the device `cuda` with such a model;
+// RESOURCE_EXHAUSTED when the device has no memory for the weights, INTERNAL when it fails.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
                                                       const DenseNetworkOptions& options);
 

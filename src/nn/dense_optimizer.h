@@ -34,12 +34,12 @@ class DenseOptimizer {
   static std::vector<Part> PartsOf(const DenseOptimizerConfig& config, size_t weights, size_t first,
                                    size_t count);
 
-  // state: of an optimizer that this one continues; empty for none. Requires Check(config), and
-  // StateSize() values of state.
+  // state: the state of an optimizer that this one continues; empty for none. Requires
+  // Check(config), and StateSize() values of state.
   DenseOptimizer(const DenseOptimizerConfig& config, std::span<const float> parameters,
                  std::span<const float> state);
 
-  // learning_rate: as DenseNetwork::ApplyGradients. gradients: as long as parameters().
+  // learning_rate: see DenseNetwork::ApplyGradients. gradients: as long as parameters().
   // Cost: a pass over parameters, gradients and state on the calling thread.
   void Step(float learning_rate, std::span<const float> gradients);
 

@@ -18,14 +18,14 @@ namespace simurgh {
 // A layer's values depend only on the seed, the tower's name, the layer's index and its widths.
 void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float> parameters);
 
-// Running means 0, running variances 1.
+// Sets running means to 0 and running variances to 1.
 void InitializeStatistics(const ModelPlan& plan, std::span<float> statistics);
 
-// See DenseNetwork::tensors. scales_loss: the state ends with a loss scale.
+// Returns DenseNetwork::tensors. scales_loss: the state ends with a loss scale.
 std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
                                    bool scales_loss);
 
-// The part of TensorsOf that the optimizer keeps; offsets begin at 0.
+// Returns the part of TensorsOf that the optimizer keeps; offsets begin at 0.
 std::vector<DenseTensor> OptimizerTensors(const DenseOptimizerConfig& optimizer, size_t weights);
 
 // See DenseNetwork::Restore. parameters, state: of the saved network; own: of this one.

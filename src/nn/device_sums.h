@@ -13,7 +13,7 @@ namespace simurgh {
 // in a captured graph. Every rank enqueues the same calls in the same order, with equal lengths.
 //
 // stream: a cudaStream_t. Lifetime: device memory stays until the stream has executed the call.
-// Errors: of calls that could not be enqueued; Check reports later failures.
+// Errors: those of calls that could not be enqueued; Check reports later failures.
 // Threads: one owner.
 class DeviceSums {
  public:
@@ -33,23 +33,23 @@ class DeviceSums {
   // Concatenates the ranks' bytes in rank order.
   virtual Status Gather(std::span<const std::byte> own, std::byte* all, void* stream) = 0;
 
-  // The network calls them when a training step is fully enqueued, and when the device is done.
+  // Called by the network when a training step is fully enqueued, and when the device is done.
   virtual void StepEnqueued() = 0;
   virtual void StepEnded() = 0;
 
-  // The network polls it while it waits for the device. Not OK: enqueued work may hang until
-  // GiveUp; the status names the rank at fault. From then on all calls fail with it.
+  // Polled by the network while it waits for the device. Not OK: enqueued work may hang until
+  // GiveUp; the status names the rank at fault. All later calls fail with it.
   virtual Status Check() = 0;
-  // Ends enqueued work soon, after an error of Check or of the device. From then on all calls fail
-  // with the first reason.
+  // Ends enqueued work soon, after an error of Check or of the device. All later calls fail with
+  // the first reason.
   virtual void GiveUp(const Status& reason) = 0;
 };
 
-// How a network sums its gradients on the device.
+// Settings of a network that sums its gradients on the device.
 struct DeviceRanks {
   DeviceSums* sums = nullptr;
   AllReduceConfig allreduce;
-  bool overlap = true;  // Sum during the backward pass; else after it.
+  bool overlap = true;  // True: sums during the backward pass; else after it.
 };
 
 }  // namespace simurgh

@@ -91,8 +91,8 @@ struct LossFormula {
   double positive_weight;
   double gamma;
 
-  // y: the label; NaN: it is unknown, and the loss is 0. prediction: PredictionOf(kind, z). weight:
-  // of the sample.
+  // Returns the loss. y: the label; NaN: it is unknown, and the loss is 0. prediction:
+  // PredictionOf(kind, z). weight: weight of the sample.
   SIMURGH_HOST_DEVICE LossPoint operator()(double z, double y, double prediction,
                                            double weight) const {
     if (std::isnan(y)) return {0.0, 0.0};

@@ -16,7 +16,7 @@
 
 namespace simurgh {
 
-// The upper bits are in the order of the scores; both zeros have the same.
+// The upper bits have the order of the scores; both zeros have the same.
 uint64_t RankedScore(float label, float score) {
   constexpr uint32_t kSign = uint32_t{1} << 31;
   const auto bits = std::bit_cast<uint32_t>(score + 0.0F);
@@ -24,7 +24,7 @@ uint64_t RankedScore(float label, float score) {
   return key << 1 | (label > 0.5F ? 1U : 0U);
 }
 
-// By digits of 11 bits where there are many: ranked scores have 33 bits.
+// Sorts many scores by three digits of 11 bits, since ranked scores have 33 bits.
 void SortScores(std::vector<uint64_t>& scores) {
   constexpr size_t kFew = 4'096;
   constexpr uint32_t kDigitBits = 11;

@@ -21,10 +21,10 @@ namespace simurgh {
 double ExactAuc(std::span<const float> labels, std::span<const float> scores,
                 std::span<const float> weights = {});
 
-// A score and its label as a number that orders by score; the last bit is the label.
+// Returns a score and its label as a number that orders by score; the last bit is the label.
 uint64_t RankedScore(float label, float score);
 
-// Ascending. Cost: linear. Requires numbers of RankedScore.
+// Sorts in ascending order. Cost: linear. Requires numbers of RankedScore.
 void SortScores(std::vector<uint64_t>& scores);
 
 // A score of RankedScore with the weight of its sample.
@@ -87,32 +87,32 @@ class GroupAucSum {
 struct PredictionSums {
   double samples = 0;
   double positives = 0;  // Samples with label 1.
-  // Of the samples, each times its weight.
+  // Sums over the samples, each times its weight.
   double weight = 0;
   double labels = 0;
   double predicted = 0;
   double squared_errors = 0;
   double cross_entropy = 0;  // bce, focal; probabilities are clamped to [1e-7, 1 - 1e-7].
-  double loss = 0;           // Of the task.
+  double loss = 0;           // Sum of the task's loss.
   double squared_labels = 0;
 
   void Add(const LossConfig& task, float label, float prediction, float sample_weight = 1.0F);
-  // Means. NaN without samples.
+  // Means over the samples. NaN without samples.
   double log_loss() const { return cross_entropy / weight; }
   double mean_loss() const { return loss / weight; }
   double rmse() const;
-  // What rmse() is if each prediction is the mean label: the deviation of the labels.
+  // Returns rmse() of a model that always predicts the mean label: the deviation of the labels.
   double constant_rmse() const;
-  // The mean prediction over the mean label: 1 for a calibrated model. NaN without samples,
+  // Returns the mean prediction over the mean label: 1 for a calibrated model. NaN without samples,
   // infinite without positives.
   double calibration() const { return predicted / labels; }
-  // Log loss over the entropy of the share of positives: 1 for a model that always predicts that
-  // share. NaN when a class is missing. Source: He et al., see ToPredictions().
+  // Returns log loss over the entropy of the share of positives: 1 for a model that always predicts
+  // that share. NaN when a class is missing. Source: He et al., see ToPredictions().
   double normalized_entropy() const;
 };
 
-// Brings predictions, (B, labels) row by row, to the unit of their labels. scales: by label, or
-// none.
+// Brings predictions, (B, labels) row by row, to the unit of their labels. scales: one per label,
+// or none.
 void UnscalePredictions(std::span<float> predictions, std::span<const LabelScale> scales);
 
 // The exact AUC of the latest predictions.

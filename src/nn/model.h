@@ -14,19 +14,19 @@ struct ModelInputs {
   struct Feature {
     std::string name;
     size_t width = 0;
-    size_t mask_width = 0;  // Its mask's columns, one for each of its rows; 0: it has none.
+    size_t mask_width = 0;  // Columns of its mask, one for each of its rows; 0: no mask.
   };
 
-  // 0: the data has no dense features. The last columns are the features' masks, in order.
+  // Columns of dense features, the last ones the features' masks, in order. 0: none.
   size_t dense_width = 0;
-  size_t embedding_width = 0;  // 0: the data has no embeddings.
+  size_t embedding_width = 0;  // Columns of the embeddings; 0: none.
   // Consecutive columns of the embeddings, for towers that read single features.
   std::vector<Feature> features;
   bool has_sample_weights = false;
 };
 
-// Whether a network of this model can be built from these inputs. Cost: that of the layers' number.
-// Errors: INVALID_ARGUMENT, for example for more than 2^31 weights.
+// Checks that a network of this model can be built from these inputs. Cost: linear in the number of
+// layers. Errors: INVALID_ARGUMENT, for example for more than 2^31 weights.
 Status CheckModel(const ModelConfig& model, const ModelInputs& inputs);
 
 }  // namespace simurgh

@@ -172,7 +172,7 @@ class Planner {
     add(end - first);
   }
 
-  // Sets the output width and the number of parameters.
+  // Sets the layer's output width and number of parameters.
   Status SizeLayer(const std::string& place, const TowerPlan& tower, LayerPlan& layer) {
     const LayerConfig& config = layer.config;
     switch (config.kind) {
@@ -231,7 +231,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // of: the tower's configuration.
+  // of: the configuration of the tower.
   Status SizeSequence(const std::string& place, const TowerConfig& of, const TowerPlan& tower,
                       LayerPlan& layer) const {
     const bool attends = layer.config.kind == LayerConfig::Kind::kAttention;
@@ -350,7 +350,7 @@ class Planner {
                    "', but there is no such feature; correct the name");
   }
 
-  // The width stays 0 if the feature has no mask.
+  // Finds the mask's columns. The width stays 0 if the feature has no mask.
   void FindMask(const std::string& name, TowerInput& input) const {
     input.source_column = inputs_.dense_width;
     for (size_t i = inputs_.features.size(); i-- > 0 && input.width == 0;) {
@@ -360,7 +360,7 @@ class Planner {
     }
   }
 
-  // The tower's index, or the number of towers if there is none of that name yet.
+  // Returns the tower's index, or the number of towers if there is none of that name yet.
   size_t FindTower(std::string_view name) const {
     size_t index = 0;
     while (index < plan_.towers.size() && plan_.towers[index].name != name) ++index;

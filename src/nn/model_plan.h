@@ -20,17 +20,17 @@ struct LayerPlan {
   size_t output_width = 0;
   // linear: weight (I, O), bias (O). batch_norm: scale (O), shift (O).
   // cross: weight (O, O), or with a rank: down (O, rank) and up (rank, O); bias (O).
-  // attention: those of its scorer.
+  // attention: the parameters of its scorer.
   size_t parameter_offset = 0;
   size_t parameter_count = 0;
   size_t statistics_offset = 0;  // batch_norm: mean (O), variance (O).
   size_t activation_column = 0;  // First column of the output.
-  // cross: of the product, (O), then of a rank's, (rank).
-  // attention: of the scorer's input, (places * 4 * O).
+  // cross: columns of the product, (O), then of a rank's, (rank).
+  // attention: columns of the scorer's input, (places * 4 * O).
   size_t scratch_column = 0;
   size_t places = 0;  // mean, last, attention: rows of a sample, each O wide.
   // attention: linear layers that give the weight of each row. Each but the last is followed by
-  // relu. activation_column: of (places * width).
+  // relu. activation_column: first of (places * width) columns.
   std::vector<LayerPlan> scorer;
 
   // Parts of a buffer with the layout of the parameters.
@@ -72,16 +72,16 @@ struct LayerPlan {
   }
 };
 
-// Source of a block of a tower's input columns.
+// The source of a block of a tower's input columns.
 struct TowerInput {
   enum class Source { kDense, kEmbeddings, kTower };
 
   Source source = Source::kDense;
-  size_t tower = 0;          // kTower: its index.
+  size_t tower = 0;          // kTower: index of the tower.
   size_t source_column = 0;  // kDense, kEmbeddings: the block's first column there.
   size_t column = 0;         // The block's first column in the tower's input.
   size_t width = 0;
-  // No later tower reads the same block. In the backward pass this tower writes the block's
+  // True if no later tower reads the same block. In the backward pass this tower writes the block's
   // gradient first, and the other readers add theirs.
   bool last_reader = true;
 };

@@ -265,7 +265,7 @@ class Translator {
         "Slice", {x, column(first), column(first + count), graph_.Integers("axis.1", {1})}, name);
   }
 
-  // origin: the tower's input. x: the layer's. name: of the output.
+  // origin: the tower's input. x: the layer's input. name: name of the output.
   std::string Layer(const LayerPlan& layer, const std::string& origin, const std::string& x,
                     const std::string& name) {
     switch (layer.config.kind) {
@@ -477,9 +477,9 @@ class Translator {
   const std::span<const float> parameters_;
   const std::span<const float> statistics_;
   OnnxGraph graph_;
-  std::vector<std::string> outputs_;  // By tower.
+  std::vector<std::string> outputs_;  // Names of outputs, indexed by tower.
   std::set<std::string> slices_;
-  std::string probabilities_;  // Node; empty: there is none.
+  std::string probabilities_;  // Name of a node; empty: none.
   std::string exponentials_;
 };
 

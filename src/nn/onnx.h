@@ -17,8 +17,8 @@ namespace simurgh {
 struct OnnxOptions {
   std::vector<std::string> outputs;             // A name for each label.
   double kept_negatives = 1.0;                  // See ToPredictions().
-  std::vector<Calibration> calibrations = {};   // By label; empty: none.
-  std::vector<LabelScale> scales = {};          // By label; empty: none is scaled.
+  std::vector<Calibration> calibrations = {};   // Indexed by label; empty: none.
+  std::vector<LabelScale> scales = {};          // Indexed by label; empty: none is scaled.
   uint64_t step = 0;                            // The version of the ONNX model.
   std::map<std::string, std::string> metadata;  // Texts by key.
 };
@@ -28,7 +28,7 @@ struct OnnxOptions {
 //
 // Inputs: `dense` [N, dense_width] and `embeddings` [N, embedding_width], f32; one of width 0 is
 // left out. Outputs: for each label the predictions [N]. N may change between calls.
-// parameters, statistics: as PredictionTensors() orders them.
+// parameters, statistics: in the order of PredictionTensors().
 // Memory: up to three times the weights.
 // Errors: INVALID_ARGUMENT for an inconsistent model, or one beyond the 2 GiB of a protobuf file.
 StatusOr<std::string> OnnxModel(const ModelConfig& model, const ModelInputs& inputs,

@@ -10,7 +10,7 @@
 namespace simurgh::cpu {
 namespace {
 
-// The number of a sample's rows.
+// Returns the number of a sample's rows.
 size_t LengthOf(const Sequence& sequence, size_t sample) {
   const std::span<const float> mask = sequence.mask.row(sample);
   return static_cast<size_t>(std::ranges::find(mask, 0.0F) - mask.begin());
@@ -27,7 +27,7 @@ void ForSamples(const Sequence& sequence, const Work& work) {
               });
 }
 
-// Where the rows of each sample begin among those of the batch; at the end, their number.
+// Returns the place of each sample's first row among those of the batch, then their number.
 std::vector<size_t> FirstRows(const Sequence& sequence) {
   std::vector<size_t> first(sequence.mask.rows() + 1, 0);
   for (size_t b = 0; b < sequence.mask.rows(); ++b) first[b + 1] = first[b] + LengthOf(sequence, b);

@@ -19,22 +19,22 @@ struct Sequence {
   MatrixView<const float> mask;   // (B, L): 1 for a row, 0 for an empty place. Ones come first.
 };
 
-// The parts of the layer's input.
+// Returns the parts of the layer's input.
 Sequence SequenceOf(const LayerPlan& layer, MatrixView<const float> input);
 
-// The mean of a sample's rows.
+// Computes the mean of a sample's rows.
 void MeanForward(const Sequence& sequence, MatrixView<float> output);
 void MeanBackward(const Sequence& sequence, MatrixView<const float> output_gradient,
                   MatrixView<float> input_gradient);
 
-// A sample's last row.
+// Copies a sample's last row.
 void LastForward(const Sequence& sequence, MatrixView<float> output);
 void LastBackward(const Sequence& sequence, MatrixView<const float> output_gradient,
                   MatrixView<float> input_gradient);
 
-// The sum of a sample's rows k, each times a weight that the layer's scorer computes from (q, k,
-// q - k, q * k) with the query q. The weights are not normalised, so the sum tells how much of the
-// sequence fits the query. Only rows are computed, no empty places.
+// Computes the sum of a sample's rows k, each times a weight that the layer's scorer computes from
+// (q, k, q - k, q * k) with the query q. The weights are not normalised, so the sum depends on how
+// much of the sequence fits the query. Only rows are computed, no empty places.
 //
 // activations: keeps the scorer's layers for the backward pass.
 // Errors: INTERNAL when oneDNN fails.
@@ -45,10 +45,10 @@ Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
 
 struct AttentionWeights {
   std::span<const float> values;
-  std::span<float> gradients;  // Those of the layer are overwritten.
+  std::span<float> gradients;  // The layer's part is overwritten.
 };
 struct AttentionScratch {
-  Workspace& activations;  // Of the forward pass.
+  Workspace& activations;  // Activations of the forward pass.
   Workspace& gradients;
 };
 Status AttentionBackward(const LayerPlan& layer, const AttentionWeights& weights,

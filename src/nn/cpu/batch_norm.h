@@ -15,7 +15,7 @@
 // keeps them. Threads: any; the result does not depend on their number.
 namespace simurgh::cpu {
 
-// All of length C.
+// Spans of length C.
 struct BatchNormAffine {
   std::span<const float> scale;
   std::span<const float> shift;
@@ -26,24 +26,24 @@ struct BatchNormAffine {
 void BatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine, float epsilon,
                       std::span<float> mean, std::span<float> variance, MatrixView<float> output);
 
-// The same with given statistics.
+// Computes the same output with given statistics.
 void BatchNormPredict(MatrixView<const float> input, const BatchNormAffine& affine, float epsilon,
                       std::span<const float> mean, std::span<const float> variance,
                       MatrixView<float> output);
 
 // Ranks that share their batch statistics.
 struct BatchNormGroup {
-  uint64_t samples = 0;                                        // Over all ranks.
+  uint64_t samples = 0;                                        // Number over all ranks.
   const std::function<Status(std::span<double> values)>& sum;  // Sums values over all ranks.
 };
 
-// As BatchNormForward with mean and variance of the group's batch. B may be 0.
+// Computes BatchNormForward with mean and variance of the group's batch. B may be 0.
 // Errors: those of group.sum. Cost: two sums of C values over the ranks.
 Status SyncBatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine,
                             float epsilon, const BatchNormGroup& group, std::span<float> mean,
                             std::span<float> variance, MatrixView<float> output);
 
-// All of length C.
+// Spans of length C.
 struct BatchNormStatistics {
   std::span<const float> mean;
   std::span<const float> variance;

@@ -8,7 +8,7 @@ namespace simurgh::cpu {
 // Columns per tile in reductions over the batch: a thousand rows of a tile fit into the L2 cache.
 inline constexpr size_t kTileColumns = 64;
 
-// sums[c] = the sum of term(r, c) over all rows. Sums in f32 within blocks of rows and in f64
+// Sets sums[c] to the sum of term(r, c) over all rows. Sums in f32 within blocks of rows and in f64
 // between blocks: nearly as fast as f32, and the error does not grow with the batch. The order
 // depends only on the number of rows. columns: at most kTileColumns.
 template <typename Term>

@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-// From libgomp, which Debian's oneDNN uses; clang's <omp.h> belongs to another runtime.
+// Declared by libgomp, which Debian's oneDNN uses; clang's <omp.h> belongs to another runtime.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace simurgh::cpu {
@@ -20,7 +20,7 @@ constexpr size_t kAlignment = 16;  // Floats per cache line.
 
 thread_local std::unique_ptr<ComputePool> pool;  // Null: no helpers.
 
-// Start of a part. PartBegin(count, parts, parts) is the end.
+// Returns the start of a part. PartBegin(count, parts, parts) is the end.
 size_t PartBegin(size_t count, size_t part, size_t parts) {
   if (part == parts) return count;
   return count * part / parts / kAlignment * kAlignment;
@@ -122,7 +122,7 @@ void ComputePool::Help() {
   uint32_t seen = 0;
   while (true) {
     AwaitChange(pieces_, seen);
-    // Read before Enter(), so that no later piece is missed.
+    // The count is read before Enter(), so that no later piece is missed.
     seen = pieces_.load(std::memory_order_acquire);
     if (ending_) return;
     if (!Enter()) continue;

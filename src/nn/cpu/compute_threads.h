@@ -22,7 +22,7 @@ namespace simurgh::cpu {
 // thread may be a new one.
 void SetComputeThreads(uint32_t threads);
 
-// The number last set by this thread; initially 1.
+// Returns the number last set by this thread; initially 1.
 size_t ComputeThreads();
 
 // Calls work(part) for all parts in [0, parts), each on the next free thread, and returns when all
@@ -33,7 +33,7 @@ void RunParts(size_t parts, absl::FunctionRef<void(size_t part)> work);
 // Minimum elements per thread in an elementwise loop: about ten microseconds of work.
 inline constexpr size_t kPartElements = size_t{1} << 15;
 
-// kPartElements in rows.
+// Minimum rows per thread: kPartElements in rows.
 inline size_t MinRows(size_t columns) { return kPartElements / std::max<size_t>(columns, 1) + 1; }
 
 // Calls work(first, end) for ranges that make up [0, count), by RunParts. Makes at most one range
@@ -84,7 +84,8 @@ class ComputePool {
   std::vector<std::thread> threads_;
 };
 
-// See simurgh::AllUsable(). Cost: one pass over memory on the compute threads.
+// Returns whether all gradients are usable; see simurgh::AllUsable(). Cost: one pass over memory on
+// the compute threads.
 inline bool AllUsable(std::span<const float> gradients) {
   std::atomic<bool> usable = true;
   ForEachPart(gradients.size(), kPartElements, [&](size_t first, size_t end) {

@@ -48,8 +48,8 @@ MatrixView<float> MatrixIn(AlignedBuffer& memory, size_t rows, size_t columns) {
   return {reinterpret_cast<float*>(memory.data()), rows, columns};
 }
 
-// The tower's block of embeddings, if the product of its first layer can write their gradient where
-// it belongs; else null.
+// Returns the tower's block of embeddings, if the product of its first layer can write their
+// gradient where it belongs; else null.
 const TowerInput* DirectInput(const TowerPlan& tower) {
   const auto is_dense = [](const TowerInput& input) {
     return input.source == TowerInput::Source::kDense;
@@ -218,7 +218,7 @@ bool CpuNetwork::EncodeGradients(BatchBlock& block, MatrixView<const float> grad
   ForEachPart(gradients.rows(), MinRows(gradients.columns()), [&](size_t first, size_t end) {
     RoundingKey key = block.rounding;
     key.first_row += first;
-    // Row by row, which stays in the cache.
+    // Works row by row: a row stays in the cache.
     for (size_t row = first; row < end; ++row, ++key.first_row) {
       if (!simurgh::AllUsable(gradients.row(row))) finite = false;
       gradient_codec_.Encode(gradients.Rows(row, 1), block.gradient_factor, key,

@@ -56,10 +56,10 @@ class CpuNetwork final : public DenseNetwork {
   // Writes gradients that the block does not have in f32. Returns whether all are finite.
   bool EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const;
 
-  // Write their results to the workspace.
+  // Compute a pass and write its results to the workspace.
   Status Forward(const NetworkInputs& inputs, const RankStep& rank_step);
   Status Backward(MatrixView<float> embedding_gradient, const RankStep& rank_step);
-  // A step without samples.
+  // Takes part in the ranks' sums in a step without samples.
   Status EmptyStep(const RankStep& rank_step);
 
   // Checks that the layer's gradients are finite, then reports them: afterwards another thread may
@@ -76,8 +76,8 @@ class CpuNetwork final : public DenseNetwork {
                        MatrixView<const float> input, bool after_relu,
                        MatrixView<float> input_gradient, bool needs_input_gradient,
                        const RankStep& rank_step);
-  // The gradient of a tower's only block of embeddings, from that of its first layer's output.
-  // Checks that it is finite.
+  // Computes the gradient of a tower's only block of embeddings from that of its first layer's
+  // output. Checks that it is finite.
   Status DirectBackward(const TowerPlan& tower, const TowerInput& input,
                         MatrixView<float> embedding_gradient);
 
@@ -107,13 +107,15 @@ class CpuNetwork final : public DenseNetwork {
   AlignedBuffer state_;
   AlignedBuffer batch_statistics_;  // Same layout as the running statistics.
   AlignedBuffer interaction_scratch_;
-  AlignedBuffer block_gradients_;  // Of a block that has none in f32.
+  AlignedBuffer block_gradients_;  // Gradients of a block that has none in f32.
   Workspace activations_;
   Workspace activation_gradients_;
   size_t step_rows_ = 0;  // Samples in batch_statistics_.
   Step step_ = Step::kNone;
-  bool gradients_finite_ = true;  // Those that the last backward pass checked.
-  const bool checks_gradients_;   // It checks those of all embeddings.
+  // Whether the gradients that the last backward pass checked are finite.
+  bool gradients_finite_ = true;
+  // Whether the backward pass checks the gradients of all embeddings.
+  const bool checks_gradients_;
 };
 
 }  // namespace simurgh::cpu

@@ -34,8 +34,8 @@ Status CrossForward(MatrixView<const float> origin, MatrixView<const float> inpu
                     const CrossWeights& weights, const CrossProducts& products,
                     MatrixView<float> output);
 
-// Gradients of the weights and of x0. product_gradients, weight_gradients: overwritten.
-// origin_gradient: (B, C), this layer's part, overwritten or added to.
+// Computes the gradients of the weights and of x0. product_gradients, weight_gradients:
+// overwritten. origin_gradient: (B, C), this layer's part, overwritten or added to.
 Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const float> input,
                             const CrossWeights& weights, const CrossProducts& products,
                             MatrixView<const float> output_gradient,
@@ -43,7 +43,8 @@ Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const flo
                             const CrossWeightGradients& weight_gradients, bool add_to_origin,
                             MatrixView<float> origin_gradient);
 
-// Gradient of x, from the product gradients of CrossBackwardWeights. input_gradient: (B, C),
+// Computes the gradient of x from the product gradients of CrossBackwardWeights. input_gradient:
+// (B, C), overwritten.
 // overwritten.
 Status CrossBackwardInput(const CrossWeights& weights, MatrixView<const float> output_gradient,
                           const CrossProducts& product_gradients, MatrixView<float> input_gradient);

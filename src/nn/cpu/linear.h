@@ -29,8 +29,8 @@ Status LinearBackwardInput(MatrixView<const float> output_gradient, MatrixView<c
                            float beta, MatrixView<float> input_gradient,
                            PieceWork finish = NoPieceWork);
 
-// As LinearBackwardInput, for an input (B, I) that is the output of a relu: input_gradient is that
-// of the relu's input.
+// Computes LinearBackwardInput through a relu: input (B, I) is the relu's output, and
+// input_gradient is the gradient of the relu's input.
 Status LinearBackwardRelu(MatrixView<const float> output_gradient, MatrixView<const float> weight,
                           MatrixView<const float> input, MatrixView<float> input_gradient);
 

@@ -36,8 +36,9 @@ size_t PieceBegin(size_t side, size_t piece, size_t pieces) {
   return piece == pieces ? side : side * piece / pieces / kPieceUnit * kPieceUnit;
 }
 
-// A deep product of few elements, as the gradient of weights is: each piece is a sum over a part of
-// the depth, and the pieces are added in order. Pieces of c would each read an operand whole.
+// Computes a deep product of few elements, such as the gradient of weights: each piece is a sum
+// over a part of the depth, and the pieces are added in order. Pieces of c would each read an
+// operand whole.
 template <typename Operand, typename MultiplyPiece>
 void InPiecesOfDepth(size_t pieces, Operand a, Operand b, size_t depth, float beta,
                      MatrixView<float> c, const MultiplyPiece& multiply, PieceWork finish) {

@@ -31,7 +31,7 @@ enum class ProductPrecision {
 void SetProductPrecision(ProductPrecision precision);
 
 // Work on a finished piece of a product, by the thread that computed it, while the piece is in its
-// cache. row, column: of the piece's first element in the product.
+// cache. row, column: position of the piece's first element in the product.
 using PieceWork = absl::FunctionRef<void(MatrixView<float> piece, size_t row, size_t column)>;
 
 inline void NoPieceWork(MatrixView<float> /*piece*/, size_t /*row*/, size_t /*column*/) {}
@@ -42,11 +42,11 @@ inline void NoPieceWork(MatrixView<float> /*piece*/, size_t /*row*/, size_t /*co
 Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c,
                 PieceWork finish = NoPieceWork);
 
-// Whether oneDNN uses bf16 instructions (AVX512_BF16 or AMX). Without them bf16 products are slower
-// than f32, or fail.
+// Returns whether oneDNN uses bf16 instructions (AVX512_BF16 or AMX). Without them bf16 products
+// are slower than f32, or fail.
 bool HasBf16Products();
 
-// As Multiply, with both operands rounded to bf16 and f32 sums.
+// Multiplies like Multiply, with both operands rounded to bf16 and f32 sums.
 // Errors: INTERNAL when oneDNN fails, as it does on processors without AVX-512.
 Status MultiplyBf16(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c,
                     PieceWork finish = NoPieceWork);

@@ -21,7 +21,7 @@ struct Step {
   float Gradient(float gradient, float weight) const { return scale * gradient + decay * weight; }
 };
 
-// In f64 and in a fixed order, with several partial sums.
+// Returns the norm. Sums in f64 and in a fixed order, with several partial sums.
 double Norm(std::span<const float> values) {
   constexpr size_t kSums = 8;
   double sums[kSums] = {};

@@ -53,7 +53,7 @@ struct Packed {
 
 }  // namespace
 
-// Layers by the offset of their parameters.
+// Layers, indexed by the offset of their parameters.
 struct PackedLayers::State {
   absl::flat_hash_map<size_t, Packed> layers;
 };
@@ -69,7 +69,7 @@ size_t PackedLayers::bytes() const {
 
 StatusOr<std::unique_ptr<const PackedLayers>> PackedLayers::Create(const ModelPlan& plan,
                                                                    std::span<const float> weights) {
-  constexpr size_t kNarrow = 16;       // Columns. Blocks have as many.
+  constexpr size_t kNarrow = 16;       // Columns of a block; narrower layers are not packed.
   constexpr size_t kTypicalRows = 64;  // oneDNN's order of weights is the same for all batches.
   auto state = std::make_unique<State>();
   try {
@@ -91,7 +91,7 @@ StatusOr<std::unique_ptr<const PackedLayers>> PackedLayers::Create(const ModelPl
       }
     }
   } catch (const dnnl::error& error) {
-    // Such as a processor on which oneDNN has no such product: all layers stay as they are.
+    // An error can mean a processor on which oneDNN has no such product: no layer is packed.
     if (error.status == dnnl_out_of_memory) {
       return absl::ResourceExhaustedError("dense network: no memory for packed weights");
     }
@@ -102,7 +102,7 @@ StatusOr<std::unique_ptr<const PackedLayers>> PackedLayers::Create(const ModelPl
   return std::unique_ptr<const PackedLayers>(new PackedLayers(std::move(state)));
 }
 
-// The last product of each layer. oneDNN caches others, but to find them takes microseconds.
+// The last product of each layer. oneDNN caches others, but finding them takes microseconds.
 struct PackedProducts::State {
   struct Product {
     size_t rows = 0;

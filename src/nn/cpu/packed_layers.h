@@ -42,7 +42,7 @@ class PackedProducts {
   ~PackedProducts();
   PackedProducts(PackedProducts&&) noexcept;
 
-  // Whether the layer is packed.
+  // Returns whether the layer is packed.
   static bool Has(const PackedLayers& packed, const LayerPlan& layer);
 
   // output = input * weight + bias, (B, O), overwritten; relu: with negative numbers set to 0.

@@ -20,7 +20,7 @@
 namespace simurgh::cpu {
 namespace {
 
-// Whole rows at once; of others the columns, row by row, which stays in the cache.
+// Decodes whole rows at once; of others the columns, row by row, which stays in the cache.
 void DecodeColumns(const NetworkInputs& inputs, size_t column, MatrixView<float> to) {
   const VectorCodec& codec = *inputs.codec;
   const size_t bytes = codec.row_bytes();
@@ -148,7 +148,7 @@ namespace {
 // rows.
 std::vector<ColumnRange> DifferingColumns(MatrixView<const float> rows) {
   constexpr size_t kFewRows = 16;
-  constexpr size_t kNearby = 16;  // Columns. One product is cheaper than two with such a gap.
+  constexpr size_t kNearby = 16;  // A gap of fewer columns costs less than a second product.
   if (rows.rows() < kFewRows) return {};
   const std::span<const float> first = rows.row(0);
   std::vector<uint8_t> differs(first.size());

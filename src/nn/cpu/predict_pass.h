@@ -48,15 +48,15 @@ class Workspace {
   MatrixView<float> InnerProduct(const LayerPlan& layer) {
     return View(layer.scratch_column + layer.output_width, layer.config.rank);
   }
-  // Of an attention layer, (rows, columns): the scorer's input, and the output of one of its
-  // layers. rows: at most the batch's times the layer's places.
+  // Matrices (rows, columns) of an attention layer: the scorer's input, and the output of one of
+  // its layers. rows: at most the batch's times the layer's places.
   MatrixView<float> ScorerInput(const LayerPlan& layer, size_t rows) {
     return {View(layer.scratch_column, 0).data(), rows, layer.scorer.front().input_width};
   }
   MatrixView<float> ScorerOutput(const LayerPlan& linear, size_t rows) {
     return {View(linear.activation_column, 0).data(), rows, linear.output_width};
   }
-  // Among gradients: the cross layers' part of the gradient of the tower's input.
+  // The cross layers' part of the gradient of the tower's input, in a workspace of gradients.
   MatrixView<float> Origin(const TowerPlan& tower) {
     return View(tower.origin_column, tower.input_width);
   }
@@ -80,14 +80,14 @@ namespace simurgh::cpu {
 struct NetworkInputs {
   MatrixView<const float> dense;       // (B, plan.dense_width)
   MatrixView<const float> embeddings;  // (B, plan.embedding_width)
-  const VectorCodec* codec = nullptr;  // Of `encoded`, which takes the place of `embeddings`.
+  const VectorCodec* codec = nullptr;  // Codec of `encoded`, which replaces `embeddings`.
   std::span<const std::byte> encoded = {};
 };
 
-// Lifetime: of what it refers to.
+// Lifetime: that of the memory that it refers to.
 struct PredictPass {
   const ModelPlan& plan;
-  std::span<const float> weights;        // In the layout of the parameters.
+  std::span<const float> weights;        // Same layout as the parameters.
   std::span<const float> statistics;     // Running means and variances.
   Workspace& activations;                // Prepared for the batch.
   std::span<float> scratch;              // InteractionScratchSize() floats.
@@ -115,15 +115,15 @@ void CopyRows(MatrixView<const float> from, MatrixView<float> to);
 // Copies the tower's inputs into its input matrix.
 void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const TowerPlan& tower);
 
-// Whether the layer is linear and a relu follows, which its product computes at once.
+// Returns whether the layer is linear and a relu follows, which its product computes at once.
 bool HasRelu(const TowerPlan& tower, size_t layer);
 
-// Computes the layer's output; of a layer that HasRelu() only the relu's. Batch norm uses the
+// Computes the layer's output, or only the relu's if the layer HasRelu(). Batch norm uses the
 // running statistics.
 Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t layer,
                     MatrixView<const float> input);
 
-// All layers. Overwrites outputs, (B, tasks).
+// Computes all layers. Overwrites outputs, (B, tasks).
 Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs, std::span<float> outputs);
 
 }  // namespace simurgh::cpu
