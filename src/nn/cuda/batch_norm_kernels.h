@@ -59,10 +59,10 @@ struct BatchNormParameters {
   const float* scale;
   const float* shift;
   const float* mean;
-  const float* inverse;  // Of the deviation.
+  const float* inverse;  // Inverse of the deviation.
 };
 
-// The batch's variance and its inverse deviation. Called for each column.
+// Computes the batch's variance and its inverse deviation. Called for each column.
 struct FinishVariance {
   const double* sums;
   double samples;
@@ -76,7 +76,7 @@ struct FinishVariance {
   }
 };
 
-// Called for each column.
+// Computes the inverse deviation. Called for each column.
 struct InvertDeviation {
   const float* variance;
   float epsilon;
@@ -111,7 +111,8 @@ struct NormaliseCell {
   }
 };
 
-// With the means over the batch, or over all ranks' batches, of dy and of dy * normalised:
+// Computes the gradient of the input from the means over the batch, or over all ranks' batches, of
+// dy and of dy * normalised:
 // dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)).
 template <typename T>
 struct NormaliseBackwardCell {

@@ -17,7 +17,7 @@ namespace {
 // Older devices have no bf16, and kernels are not built for them.
 constexpr int kMinMajor = 8;
 
-// Repeated work that is known. More of it displaces the least recently used.
+// Most repeated work that is kept. More of it displaces the least recently used.
 constexpr size_t kMaxRuns = 64;
 
 constexpr std::chrono::microseconds kCheckInterval{20};

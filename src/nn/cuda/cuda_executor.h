@@ -42,7 +42,7 @@ class CudaExecutor {
     bool graphs = true;                  // Capture repeated work and replay it.
     bool poison = false;                 // Fill fresh memory with NaN.
     const CublasLt* products = nullptr;  // Null: the installed library.
-    ChooseProduct choose_product;        // Empty: from the table of measurements.
+    ChooseProduct choose_product;        // Empty: chooses from the table of measurements.
   };
 
   // Returns the name of the device. Errors: NOT_FOUND without a usable device, INVALID_ARGUMENT
@@ -57,7 +57,7 @@ class CudaExecutor {
 
   const std::string& device_name() const { return device_name_; }
   int device() const { return options_.device; }
-  // The stream of the present lane.
+  // Returns the stream of the present lane.
   cudaStream_t stream() const { return current_; }
 
   // Selects the device for the calling thread: before work that the thread enqueues.
@@ -88,7 +88,7 @@ class CudaExecutor {
   }
   // Records the event after the work enqueued so far in the present lane. Not within Run.
   void Signal(const Event& event) { Note(cudaEventRecord(EventOf(event), current_), "event"); }
-  // Later work in the present lane waits for the last Signal, if any. Not within Run.
+  // Makes later work in the present lane wait for the last Signal, if any. Not within Run.
   void Await(const Event& event) { Note(cudaStreamWaitEvent(current_, EventOf(event)), "event"); }
   // Blocks the host until the event. check: polled meanwhile; after its first error, enqueued work
   // must end soon. Errors: as Synchronize; those of check.
@@ -112,8 +112,8 @@ class CudaExecutor {
         return;
     }
   }
-  // Work within Run that must not be captured. A replay calls `enqueue` between two graphs, after
-  // this call has returned.
+  // Enqueues work within Run that must not be captured. A replay calls `enqueue` between two
+  // graphs, after this call has returned.
   void Between(std::function<void()> enqueue) {
     if (capturing_ == nullptr) return enqueue();
     EndPiece();
@@ -185,7 +185,7 @@ class CudaExecutor {
   // If the capture cannot begin, runs the pieces before. Then all work runs at once.
   void BeginPiece();
   void EndPiece();
-  // Launches what was captured. Returns false if a capture failed and nothing has run.
+  // Launches the captured work. Returns false if a capture failed and nothing has run.
   bool EndCapture();
   // Ends the capture and all use of graphs.
   void GiveGraphsUp(cudaError_t error);
@@ -202,16 +202,16 @@ class CudaExecutor {
   const Options options_;
   std::string device_name_;
   std::array<cudaStream_t, kLanes> streams_{};
-  cudaStream_t stream_ = nullptr;   // Of the compute lane.
-  cudaStream_t current_ = nullptr;  // Of the present lane.
+  cudaStream_t stream_ = nullptr;   // Stream of the compute lane.
+  cudaStream_t current_ = nullptr;  // Stream of the present lane.
   std::array<cudaEvent_t, kEventKinds * kSlots> events_{};
   std::unique_ptr<GemmLibrary> library_;
   bool uses_graphs_ = true;
   std::map<Work, CapturedRun> runs_;
-  uint64_t uses_ = 0;                                        // Of runs_.
+  uint64_t uses_ = 0;                                        // Number of uses of all runs_.
   std::pair<const Work, CapturedRun>* capturing_ = nullptr;  // The run being captured.
-  cudaError_t capture_error_ = cudaSuccess;                  // The first of that run.
-  Status error_before_ = absl::OkStatus();                   // error_ before the capture.
+  cudaError_t capture_error_ = cudaSuccess;                  // The first error of that run.
+  Status error_before_ = absl::OkStatus();                   // Value of error_ before the capture.
   Status error_ = absl::OkStatus();
 };
 

@@ -17,7 +17,7 @@ struct CudaNetwork {
   std::string device;
 };
 
-// For measurements and tests.
+// Options for measurements and tests.
 struct CudaTuning {
   bool graphs = true;   // Capture repeated work and replay it.
   bool poison = false;  // Fill fresh memory with NaN.
@@ -28,13 +28,13 @@ struct CudaTuning {
 StatusOr<std::string> FindCudaDevice(int device = 0);
 
 // Builds the network on CUDA device options.cuda_device, in options.precision.
-// Errors: INVALID_ARGUMENT as PlanModel; NOT_FOUND without a device or without cuBLASLt;
+// Errors: INVALID_ARGUMENT, see PlanModel; NOT_FOUND without a device or without cuBLASLt;
 // RESOURCE_EXHAUSTED; INTERNAL.
 StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                         const DenseNetworkOptions& options,
                                         const CudaTuning& tuning = {});
 
-// In networks.cu, the only file with kernels, because nvcc takes long.
+// Defined in networks.cu, the only file with kernels, because nvcc takes long.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateOnExecutor(ModelPlan plan,
                                                          std::span<const TaskConfig> tasks,
                                                          const DenseNetworkOptions& options,

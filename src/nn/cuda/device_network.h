@@ -79,7 +79,7 @@ class DeviceNetwork final : public DenseNetwork {
       return FinishPass(block, meanwhile);
     }();
     next_rate_.reset();
-    // Otherwise the sums that are enqueued may wait for ranks that have ended.
+    // Otherwise the enqueued sums may wait for ranks that have ended.
     if (!ran.ok() && reducer_ != nullptr) reducer_->sums().GiveUp(ran);
     SIMURGH_RETURN_IF_ERROR(ran);
 
@@ -108,7 +108,7 @@ class DeviceNetwork final : public DenseNetwork {
                  std::span<const float> labels, const RankStep& step) override {
     PinnedBlock& block = PinnedOf(batch_block);
     if (!next_rate_ || HostSums(step) || !room_.Fits(block)) return false;
-    // Those of a step that is not finite must be dropped before the next sums.
+    // Residuals of a step that is not finite must be dropped before the next sums.
     if (reducer_ != nullptr && reducer_->keeps_residuals()) return false;
     executor_->MakeCurrent();
     transfers_.Begin(block, dense, labels);
@@ -207,7 +207,7 @@ class DeviceNetwork final : public DenseNetwork {
   // State of the gradients.
   enum class Step { kNone, kReady, kNotFinite };
 
-  // The weights that the copies for products are of.
+  // The weights whose copies products use.
   enum class Copied { kNone, kParameters, kAverage };
 
   DeviceNetwork(ModelPlan plan, std::span<const TaskConfig> tasks,
@@ -282,7 +282,7 @@ class DeviceNetwork final : public DenseNetwork {
     reducer_->sums().GiveUp(absl::CancelledError("training has ended"));
   }
 
-  // Whether the caller sums on the host, as with the CPU backend.
+  // Returns whether the caller sums on the host, as with the CPU backend.
   bool HostSums(const RankStep& step) const {
     return reducer_ == nullptr && (step.sum || step.on_gradients);
   }
@@ -354,7 +354,7 @@ class DeviceNetwork final : public DenseNetwork {
   std::span<const float> WeightsOf(Copied copied) const {
     return copied == Copied::kAverage ? stepper_.Average().subspan(1) : tensors_.parameters();
   }
-  // Makes the copies for products those of the weights.
+  // Replaces the copies for products by copies of these weights.
   void CopyWeights(Copied of) {
     if (copied_ == of) return;
     stepper_.CopyWeights(WeightsOf(of));
@@ -372,7 +372,7 @@ class DeviceNetwork final : public DenseNetwork {
     return waited;
   }
 
-  // Not repeated work, because the pass waits for the host's sums.
+  // Runs a pass that is not repeated work, because it waits for the host's sums.
   Status RunHostSums(const RankStep& step, const PinnedBlock& block,
                      const std::function<void()>& meanwhile) {
     hosts_sum_ = bool{step.on_gradients};
@@ -473,7 +473,7 @@ class DeviceNetwork final : public DenseNetwork {
   mutable bool sends_ = false;               // A mirror may still be copied to the device.
   bool hosts_sum_ = false;                   // The caller sums the last gradients.
   Copied copied_ = Copied::kNone;
-  std::optional<float> next_rate_;        // Of ApplyNext.
+  std::optional<float> next_rate_;        // Learning rate of ApplyNext.
   const PinnedBlock* started_ = nullptr;  // The next batch, if its pass is enqueued.
   size_t step_rows_ = 0;                  // Samples in batch norm's statistics.
   size_t step_slot_ = 0;                  // The slot of the last pass.

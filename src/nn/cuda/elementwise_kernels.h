@@ -21,8 +21,8 @@ struct CodeLayout {
   VectorPrecision precision = VectorPrecision::kF32;
   size_t row_bytes = 0;
   size_t scales_offset = 0;
-  const uint32_t* first_columns = nullptr;  // By vector, followed by the number of columns.
-  const uint32_t* vector_of = nullptr;      // By column.
+  const uint32_t* first_columns = nullptr;  // (vectors + 1); the last is the end.
+  const uint32_t* vector_of = nullptr;      // Vector of each column.
 
   // Requires a precision of 16 bits.
   SIMURGH_HOST_DEVICE Half half() const {
@@ -30,7 +30,7 @@ struct CodeLayout {
   }
 };
 
-// Element i of an aligned array.
+// Returns element i of an aligned array.
 template <typename T>
 SIMURGH_HOST_DEVICE const T& ElementOf(const std::byte* begin, size_t i) {
   return reinterpret_cast<const T*>(begin)[i];
@@ -40,7 +40,7 @@ SIMURGH_HOST_DEVICE T& ElementOf(std::byte* begin, size_t i) {
   return reinterpret_cast<T*>(begin)[i];
 }
 
-// Number i of a vector in f32 or 16 bits.
+// Returns number i of a vector in f32 or 16 bits.
 SIMURGH_HOST_DEVICE inline float WidenElement(VectorPrecision precision, const std::byte* vector,
                                               size_t i) {
   if (precision == VectorPrecision::kF32) return ElementOf<float>(vector, i);
@@ -48,7 +48,7 @@ SIMURGH_HOST_DEVICE inline float WidenElement(VectorPrecision precision, const s
   return WidenNumber(format, 1.0F, ElementOf<uint16_t>(vector, i));
 }
 
-// Number i of a vector in int8.
+// Returns number i of a vector in int8.
 SIMURGH_HOST_DEVICE inline float WidenByte(const std::byte* vector, size_t i, float scale) {
   return scale * static_cast<float>(ElementOf<int8_t>(vector, i));
 }
@@ -67,13 +67,13 @@ struct EncodedVectors {
     return WidenByte(from, column, ElementOf<float>(from + layout.scales_offset, vector));
   }
 
-  // The rows as numbers that are not decoded. Requires f32, or 16 bits and uint16_t.
+  // Returns the rows as numbers that are not decoded. Requires f32, or 16 bits and uint16_t.
   template <typename Number>
   SIMURGH_HOST_DEVICE Matrix<const Number> Numbers() const {
     return {reinterpret_cast<const Number*>(rows), 0, 0, layout.row_bytes / sizeof(Number)};
   }
 
-  // Whether N numbers from a column that N divides, counted from first_column, are a pack.
+  // Returns whether N numbers from a column that N divides, counted from first_column, are a pack.
   template <size_t N>
   bool Packs(size_t first_column) const {
     const auto packs = [&]<typename Number>(Matrix<const Number> numbers) {
@@ -165,17 +165,17 @@ template <typename From>
 struct FinishGradientCell {
   static constexpr size_t kPack = kPackOf<From>;
 
-  // Code of factor * gradient; for f32 unused.
+  // Encoding of factor * gradient; for f32 unused.
   struct Code {
     Half format;
     float factor;
   };
 
   Matrix<const From> from;
-  Matrix<const float> before;  // Without data: 0.
+  Matrix<const float> before;  // Counts as 0 without data.
   const float* inverse_scale;  // Null: 1.
   uint32_t* not_finite;
-  Matrix<float> to;  // Without data: encodes.
+  Matrix<float> to;  // Has no data if gradients are encoded.
   Matrix<uint16_t> encoded;
   Code code;
   bool from_packs = AllPack<kPack>(from);

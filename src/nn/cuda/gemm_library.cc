@@ -58,7 +58,7 @@ constexpr uint32_t kMaxAlignment = 256;
 // Answers of the library among which a choice is made.
 constexpr int kAnswers = 8;
 
-// A batch needs one per product, and sizes of batches vary.
+// Most plans that are kept. A batch needs one per product, and sizes of batches vary.
 constexpr size_t kMaxPlans = 1024;
 
 Status LtStatus(cublasStatus_t status, const char* what) {
@@ -139,7 +139,7 @@ struct GemmLibrary::Layouts {
     }
   }
 
-  // In column-major order, our columns are rows.
+  // cuBLASLt's matrices are in column-major order, so our columns are their rows.
   Status Create(const Shape& shape) {
     const auto create = [&](cublasLtMatrixLayout_t* layout, Element element, size_t columns,
                             size_t rows, size_t stride) {

@@ -81,7 +81,7 @@ class GemmLibrary {
   struct Shape {
     size_t columns, rows, depth;
     size_t a_stride, b_stride, c_stride, d_stride;
-    size_t aux_stride;  // In bits or elements.
+    size_t aux_stride;  // Stride in bits (relu mask) or elements (gelu's input).
     uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
     bool a_transposed, b_transposed, adds;
     Element in, out;
@@ -115,7 +115,7 @@ class GemmLibrary {
   GemmLibrary(const CublasLt& lt, Options options);
 
   StatusOr<Outcome> Multiply(Call call, cudaStream_t stream);
-  // Whether the product's memory allows its epilogue.
+  // Returns whether the product's memory allows its epilogue.
   bool CanFuse(const Call& call);
   // Logs once per shape why a kernel computes a product or its epilogue.
   void Warn(const ProductKind& kind, const char* reason);
@@ -130,9 +130,9 @@ class GemmLibrary {
   const Options options_;
   cublasLtHandle_t handle_ = nullptr;
   DeviceMemory workspace_ = NoMemory();
-  std::list<KeptPlan> plans_;  // The last used first.
+  std::list<KeptPlan> plans_;  // In order of use, the last used first.
   std::map<Shape, std::list<KeptPlan>::iterator> plan_of_;
-  std::set<ProductKind> logged_;  // With a batch of 0.
+  std::set<ProductKind> logged_;  // Kinds are stored with a batch of 0.
 };
 
 }  // namespace simurgh::cuda

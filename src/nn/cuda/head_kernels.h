@@ -41,7 +41,7 @@ struct HeadRow {
   }
 };
 
-// Of a HeadRow whose output is an activation.
+// Does nothing after a HeadRow whose output is an activation.
 struct NoNext {
   SIMURGH_HOST_DEVICE void operator()(size_t /*row*/) const {}
 };
@@ -52,9 +52,9 @@ struct IdentityFormula {
   SIMURGH_HOST_DEVICE static float Gradient(float /*saved*/, float dy) { return dy; }
 };
 
-// For a block of rows: partial sums of the gradients of the weights and, in the last column, of the
-// bias; and the gradient of the input, or of what went into the activation before it. Called for
-// each (block, column of the input).
+// Computes, for a block of rows, partial sums of the gradients of the weights and, in the last
+// column, of the bias; and the gradient of the input, or of what went into the activation before
+// it. Called for each (block, column of the input).
 template <typename T, typename Formula>
 struct HeadBackwardCell {
   static constexpr size_t kPack = kSumPack<T>;
@@ -63,7 +63,7 @@ struct HeadBackwardCell {
   Matrix<const T> saved;            // See formulas.h.
   Matrix<const T> output_gradient;  // (B, 1)
   const float* weights;
-  Matrix<T> input_gradient;  // Its data may be null: not wanted.
+  Matrix<T> input_gradient;  // Without data if it is not needed.
   Matrix<float> partial;     // (blocks, columns + 1)
 
   bool Packs() const {

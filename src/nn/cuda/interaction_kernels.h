@@ -10,10 +10,10 @@
 // Interactions of consecutive vectors, each `dim` wide, in a sample's columns.
 namespace simurgh::cuda {
 
-// Index of the pair (v, 0), followed by (v, 1), ...
+// Returns the index of the pair (v, 0), followed by (v, 1), ...
 SIMURGH_HOST_DEVICE inline size_t FirstPair(size_t v) { return v * (v - 1) / 2; }
 
-// The larger vector v of a pair; the smaller one is pair - FirstPair(v).
+// Returns the larger vector v of a pair; the smaller one is pair - FirstPair(v).
 SIMURGH_HOST_DEVICE inline size_t LargerOfPair(size_t pair) {
   // A root in f32 is fast; its error is corrected.
   auto v = static_cast<size_t>((1.0F + std::sqrt(1.0F + 8.0F * static_cast<float>(pair))) / 2.0F);
@@ -22,7 +22,7 @@ SIMURGH_HOST_DEVICE inline size_t LargerOfPair(size_t pair) {
   return v;
 }
 
-// Called for each (row, pair). Only for rows that are too long for a block's memory.
+// Computes dot products. Called for each (row, pair), only for rows too long for a block's memory.
 template <typename T>
 struct DotCell {
   Matrix<const T> input;
@@ -39,7 +39,8 @@ struct DotCell {
   }
 };
 
-// Called for each (row, column of the input), likewise.
+// Computes the gradient of the input. Called for each (row, column of the input), only for rows too
+// long for a block's memory.
 template <typename T>
 struct DotBackwardCell {
   Matrix<const T> input;
@@ -64,8 +65,8 @@ struct DotBackwardCell {
 
 // Kernels of ForEachBlock, which keep a row's vectors in the block's memory.
 
-// A row's vectors there. A thread reads words of 4 bytes. Each vector has an odd number of them, so
-// the same element of adjacent vectors lies in different banks.
+// A row's vectors in the block's memory. A thread reads words of 4 bytes. Each vector has an odd
+// number of words, so the same element of adjacent vectors lies in different banks.
 template <typename T>
 struct BlockVectors {
   static constexpr size_t kWord = 4 / sizeof(T);
@@ -73,7 +74,7 @@ struct BlockVectors {
 
   Matrix<const T> input;
   size_t dim;
-  size_t words = (dim + kWord - 1) / kWord | 1;  // Of a vector.
+  size_t words = (dim + kWord - 1) / kWord | 1;  // Words of a vector.
   bool packs = AllPack<kWord>(input) && dim % kWord == 0;
 
   SIMURGH_HOST_DEVICE size_t vectors() const { return input.columns / dim; }
@@ -182,7 +183,7 @@ struct DotBackwardBlock {
 template <typename T>
 struct FmRow {
   Matrix<const T> input;
-  Matrix<float> sums;  // (B, D): of the vectors, for the backward pass.
+  Matrix<float> sums;  // (B, D) sums of the vectors, for the backward pass.
   Matrix<T> output;
 
   SIMURGH_HOST_DEVICE float Lane(size_t row, size_t lane) const {

@@ -249,7 +249,8 @@ class Layers {
                                      layer.Variance(tensors_.inverse_deviations()).data()});
   }
 
-  // Also leaves the sums for the gradient of the input in column_sums().
+  // Computes the gradients of scale and shift. Also leaves the sums for the gradient of the input
+  // in column_sums().
   void BatchNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
                           const Matrix<const T>& dy, const RankPass& ranks) {
     const size_t columns = input.columns;

@@ -14,23 +14,23 @@
 // The loss and its gradient in one pass, in f64.
 namespace simurgh::cuda {
 
-// By task; a kernel argument.
+// One formula per task; a kernel argument.
 struct LossFormulas {
   LossFormula of[kMaxTasks];
 };
 
-// Called for each row.
+// Computes losses, probabilities and gradients. Called for each row.
 template <typename T>
 struct LossRow {
   LossFormulas formulas;
   Matrix<const float> logits;  // (B, tasks)
   const float* labels;         // (B, tasks)
-  const float* weights;        // (B): of the samples; null: each is 1.
-  double* losses;              // (B): sums over the tasks.
+  const float* weights;        // (B) weights of the samples; null: each is 1.
+  double* losses;              // (B) sums over the tasks.
   float* probabilities;        // (B, tasks)
   double samples;              // Divisor of the gradient.
   const float* scale;          // Factor of the gradient; null: 1.
-  Matrix<T> gradient;          // (B, tasks), of the mean.
+  Matrix<T> gradient;          // (B, tasks) gradient of the mean.
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
     const double factor = scale == nullptr ? 1.0 : static_cast<double>(*scale);
@@ -50,7 +50,7 @@ struct LossRow {
   }
 };
 
-// Called for each row.
+// Copies logits to the outputs. Called for each row.
 struct OutputRow {
   Matrix<const float> logits;
   float* outputs;
@@ -83,13 +83,13 @@ struct BeginReport {
 
 SIMURGH_HOST_DEVICE inline bool IsFinite(double value) { return value - value == 0.0; }
 
-// Sums of losses that one call adds, which costs less than a launch more.
+// Most sums of losses that one call adds, which costs less than another launch.
 inline constexpr size_t kReportedSums = 128;
 
 // Begins the report with the mean of the losses, before the search for gradients that are not
 // finite. Called once.
 struct ReportLoss {
-  const double* losses;  // At most kReportedSums sums of them.
+  const double* losses;  // At most kReportedSums sums of losses.
   size_t count;
   double rows;
   StepReport* report;
@@ -103,7 +103,7 @@ struct ReportLoss {
   }
 };
 
-// How a step's ranks agree on whether it counts: each adds 1 if its gradients are not finite.
+// Let a step's ranks agree on whether it counts: each adds 1 if its gradients are not finite.
 // Called once.
 struct OfferStep {
   const StepReport* report;
@@ -132,7 +132,7 @@ inline constexpr float kMinLossScale = 1.0F;
 inline constexpr float kMaxLossScale = 16'777'216.0F;
 inline constexpr float kScaleGrowthSteps = 2'000;
 
-// Whether gradients of such elements are scaled.
+// True if gradients of such elements are scaled.
 template <typename T>
 inline constexpr bool kIsScaled = std::is_same_v<T, Float16>;
 
@@ -140,12 +140,13 @@ inline constexpr bool kIsScaled = std::is_same_v<T, Float16>;
 struct LossScale {
   float scale = kFirstLossScale;
   float inverse = 1.0F / kFirstLossScale;
-  float steps = 0;  // Since it changed.
+  float steps = 0;  // Steps since the scale changed.
 };
 
 inline constexpr size_t kLossScaleValues = sizeof(LossScale) / sizeof(float);
 
-// Called once, with the complete report. A loss that is not finite leaves the scale unchanged.
+// Updates the scale. Called once, with the complete report. A loss that is not finite leaves the
+// scale unchanged.
 struct UpdateLossScale {
   StepReport* report;
   LossScale* state;

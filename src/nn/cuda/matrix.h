@@ -31,7 +31,7 @@ struct Matrix {
   T* data = nullptr;
   size_t rows = 0;
   size_t columns = 0;
-  size_t stride = 0;  // In elements.
+  size_t stride = 0;  // Distance between rows, in elements.
 
   SIMURGH_HOST_DEVICE T& operator()(size_t row, size_t column) const {
     return data[row * stride + column];
@@ -49,7 +49,7 @@ struct Matrix {
   SIMURGH_HOST_DEVICE void Store(size_t row, size_t column, const PackOf<N>& pack) const {
     *reinterpret_cast<PackOf<N>*>(&(*this)(row, column)) = pack;
   }
-  // The same, element by element unless `packed`.
+  // Loads N elements of a row, element by element unless `packed`.
   template <size_t N>
   SIMURGH_HOST_DEVICE PackOf<N> Load(size_t row, size_t column, bool packed) const {
     if (packed) return Load<N>(row, column);
@@ -57,14 +57,14 @@ struct Matrix {
     for (size_t k = 0; k < N; ++k) pack[k] = (*this)(row, column + k);
     return pack;
   }
-  // Whether every N-th element of a row is aligned as a pack.
+  // Returns whether every N-th element of a row is aligned as a pack.
   template <size_t N>
   bool Packs() const {
     const size_t bytes = alignof(PackOf<N>);
     return reinterpret_cast<uintptr_t>(data) % bytes == 0 && stride * sizeof(T) % bytes == 0;
   }
 
-  // Columns [first, first + count).
+  // Returns columns [first, first + count).
   Matrix Columns(size_t first, size_t count) const { return {data + first, rows, count, stride}; }
 
   // Converts a mutable view to a const view.
@@ -75,7 +75,7 @@ struct Matrix {
   }
 };
 
-// A vector as a matrix of one row.
+// Returns a vector as a matrix of one row.
 template <typename T>
 Matrix<T> RowOf(T* values, size_t count) {
   return {values, 1, count, count};
@@ -85,7 +85,7 @@ Matrix<T> RowOf(T* values, size_t count) {
 template <typename T, typename U>
 inline constexpr size_t kPackOfBoth = kPackOf<T> > kPackOf<U> ? kPackOf<T> : kPackOf<U>;
 
-// Whether all matrices have packs of N.
+// Returns whether all matrices have packs of N.
 template <size_t N, typename... Matrices>
 bool AllPack(const Matrices&... matrices) {
   return (matrices.template Packs<N>() && ...);

@@ -47,11 +47,11 @@ struct WireCodes {
   // Requires dims that sum to the plan's embedding width, or no dims and f32.
   WireCodes(const ModelPlan& plan, const EmbeddingWire& wire);
 
-  // Whether gradients are encoded into separate memory.
+  // Returns whether gradients are encoded into separate memory.
   bool encodes() const { return gradients.precision() != VectorPrecision::kF32; }
   size_t vectors() const { return embeddings.dims().size(); }
 
-  // Whether blocks may hold rows, which the device pools.
+  // Returns whether blocks may hold rows, which the device pools.
   bool pools() const { return !features.empty(); }
 
   VectorCodec embeddings;
@@ -62,7 +62,8 @@ struct WireCodes {
   // Copied to the device: the vectors' first columns and the end, then each column's vector.
   std::vector<uint32_t> table;
   std::vector<PooledFeature> features;  // Copied to the device; empty without rows.
-  std::vector<uint32_t> feature_of;     // By column of embeddings; copied likewise.
+  // Feature of each column of embeddings; copied to the device.
+  std::vector<uint32_t> feature_of;
 };
 
 }  // namespace simurgh::cuda
@@ -71,13 +72,13 @@ struct WireCodes {
 
 namespace simurgh::cuda {
 
-// Bytes; cuBLASLt assumes at most the alignment of a fresh allocation.
+// Alignment of regions in bytes; cuBLASLt assumes at most the alignment of a fresh allocation.
 inline constexpr size_t kRegionAlignment = 256;
 
-// Bytes; required of the rows of cuBLASLt's matrices.
+// Alignment of rows in bytes, required by cuBLASLt's matrices.
 inline constexpr size_t kRowAlignment = 16;
 
-// Elements; row lengths of gelu's input are multiples of it.
+// Row lengths of gelu's input are multiples of this number of elements.
 inline constexpr size_t kGeluRowElements = 8;
 
 // Row lengths of a relu mask, of one bit per element, are multiples of it.
@@ -92,7 +93,7 @@ struct Region {
 struct MatrixRegion {
   Region region;
   size_t columns = 0;
-  size_t stride = 0;  // In elements.
+  size_t stride = 0;  // Distance between rows, in elements.
 };
 
 struct MaskRegion {
@@ -146,7 +147,7 @@ struct WeightMemory {
   Region feature_of;                              // u32: see WireCodes
   Region copied_blocks;                           // CopiedBlock
   std::vector<CopiedBlock> blocks;                // Copied to the device.
-  std::vector<std::vector<WeightCopies>> copies;  // By tower and layer.
+  std::vector<std::vector<WeightCopies>> copies;  // Indexed by tower and layer.
   RegionPlanner planner;
 };
 
@@ -165,11 +166,11 @@ struct LayerMemory {
   // the mask for the backward pass.
   bool has_relu = false;
   MaskRegion relu_mask;
-  bool is_fused = false;  // The relu, which has nothing left to compute.
+  bool is_fused = false;  // The relu is fused: it has nothing left to compute.
   // A linear layer followed by gelu: the product writes its own output, for the backward pass, and
   // gelu's. Both layers share the memory of their gradients.
   bool has_gelu = false;
-  bool is_fused_gelu = false;  // The gelu.
+  bool is_fused_gelu = false;  // The gelu is fused.
 };
 
 struct TowerMemory {
@@ -189,16 +190,16 @@ struct BatchTransfer {
   Region embeddings;  // Pooled embeddings only.
   Region labels;
   Region rounding;  // RoundingKey
-  // The rest is for rows only.
+  // The regions from here to `rows` are for rows only.
   Region first_bytes;  // u64: see RowIndex
   Region offsets;      // u32
   Region occurrences;  // u32
   Region weights;
-  Region row_offsets;  // u64, by id
+  Region row_offsets;  // u64, one per id.
   Region rows;
   size_t input_bytes = 0;
   Region report;         // StepReport
-  Region probabilities;  // In a prediction, the outputs.
+  Region probabilities;  // Outputs in a prediction.
   Region embedding_gradient;
   size_t output_bytes = 0;
 };
@@ -215,7 +216,7 @@ struct BatchMemory {
   size_t capacity_rows = 0;
   std::array<Region, kSlots> input;  // See BatchTransfer.
   std::array<Region, kSlots> output;
-  Region pooled;              // f32, of a batch of rows.
+  Region pooled;              // f32, for a batch of rows.
   Region embedding_gradient;  // f32, if gradients are encoded.
   Region losses;              // f64
   Region losses_next;         // f64: sums of them
@@ -225,7 +226,7 @@ struct BatchMemory {
   RegionPlanner planner;
 };
 
-// element_bytes: 4 or 2, of activations and their gradients; the logits are always f32.
+// element_bytes: size of activations and their gradients, 4 or 2; the logits are always f32.
 // row_input_bytes: maximum input bytes of a batch of rows.
 BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
                       size_t element_bytes, size_t row_input_bytes = 0);

@@ -12,7 +12,7 @@
 // Optimizer steps over flat buffers, with the CPU backend's formulas (nn/cpu/optimizer.h).
 namespace simurgh::cuda {
 
-// What the host passes to a step, in pinned memory that the device reads: captured graphs are
+// The host's values for a step, in pinned memory that the device reads: captured graphs are
 // constant.
 struct StepRequest {
   float rate = 0;
@@ -25,7 +25,7 @@ struct StepScalars {
   float rate = 0;
   float keep = 1;             // Factor of the weight: 1 - rate * decoupled decay.
   float correction = 1;       // adam, lamb: bias correction of the first moment.
-  float root_correction = 1;  // adam, lamb: of the second moment's root.
+  float root_correction = 1;  // adam, lamb: bias correction of the second moment's root.
   float average_kept = 0;
   float unbias = 1;
   float clip = 1;  // Factor of the gradients.
@@ -118,13 +118,13 @@ SIMURGH_HOST_DEVICE void StoreFloats(float* to, const Pack<float, N>& values) {
 
 // A block of parameters and its copy for products.
 struct CopiedBlock {
-  uint64_t first = 0;    // Parameter.
-  uint64_t offset = 0;   // Of the copy, in bytes of the weights' memory.
+  uint64_t first = 0;    // First parameter.
+  uint64_t offset = 0;   // Offset of the copy in bytes of the weights' memory.
   uint32_t columns = 0;  // 0: no copy.
-  uint32_t stride = 0;   // Of the copy's rows, in elements.
+  uint32_t stride = 0;   // Stride of the copy's rows, in elements.
 };
 
-// Where the products' copies of parameters are. T: their element.
+// The places of the products' copies of parameters. T: type of their elements.
 template <typename T>
 struct WeightCopier {
   const CopiedBlock* blocks = nullptr;  // Ascending; the first one begins at parameter 0.
@@ -163,7 +163,7 @@ struct WeightCopier {
   SIMURGH_HOST_DEVICE T* CopyOf(const CopiedBlock& block) const {
     return reinterpret_cast<T*>(memory + block.offset);
   }
-  // Of parameter i in the copy.
+  // Returns the place of parameter i in the copy.
   SIMURGH_HOST_DEVICE static size_t PlaceOf(const CopiedBlock& block, size_t i) {
     const size_t at = i - block.first;
     if (block.columns == block.stride) return at;

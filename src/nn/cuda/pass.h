@@ -52,7 +52,7 @@ class Pass {
   }
 
   // Reports whether all gradients, or their sums over the ranks, are finite, and updates the loss
-  // scale. The loss and the gradients of embeddings have been looked at before.
+  // scale. The loss and the gradients of embeddings have been checked before.
   void CheckFinite(const RankPass& ranks) {
     StepReport* const report = tensors_.report();
     const std::span<const float> gradients = tensors_.gradients();
@@ -231,7 +231,7 @@ class Pass {
     }
   }
 
-  // Whether no other tower adds to the block's gradient after this one.
+  // Returns whether no other tower adds to the block's gradient after this one.
   bool IsFirstReader(size_t t, const TowerInput& input) const {
     for (size_t before = 0; before < t; ++before) {
       if (!plan_.towers[before].needs_input_gradient) continue;

@@ -36,7 +36,7 @@ struct RowIndex {
 // to(b, c) = column c of the pooled occurrences of sample b, added in the order of occurrences.
 struct PoolCell {
   const PooledFeature* features;
-  const uint32_t* feature_of;  // By column.
+  const uint32_t* feature_of;  // Indexed by column.
   VectorPrecision precision;
   const std::byte* input;
   RowIndex index;

@@ -11,7 +11,7 @@
 namespace simurgh::cuda {
 namespace {
 
-// Printed by bench_nn_cuda --choose.
+// Output of bench_nn_cuda --choose.
 constexpr std::string_view kTable = R"(
 # No device has been measured.
 )";
@@ -20,7 +20,7 @@ constexpr std::string_view kTable = R"(
 constexpr size_t kMaxLarger = 4;
 
 constexpr std::array<std::string_view, 4> kElements = {"f32", "tf32", "bf16", "f16"};
-// By Epilogue.
+// Indexed by Epilogue.
 constexpr std::array<std::string_view, 8> kEpilogues = {
     "none",          "bias",      "bias_relu",     "bias_relu_mask",
     "relu_backward", "bias_gelu", "gelu_backward", "bias_gradient"};

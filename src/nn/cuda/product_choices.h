@@ -14,7 +14,7 @@
 
 namespace simurgh::cuda {
 
-// Numbers of a product's operands or result; kTf32: f32 in memory.
+// Number formats of a product's operands or result; kTf32: f32 in memory.
 enum class Element { kF32, kTf32, kBf16, kF16 };
 
 // A kind of product, and the samples of its batch.
@@ -29,13 +29,13 @@ struct ProductKind {
   auto operator<=>(const ProductKind&) const = default;
 };
 
-// As in a line of the table.
+// Returns the kind in the format of a line of the table.
 std::string ToString(const ProductKind& kind);
 
 // The fastest way to compute a product.
 struct ProductChoice {
-  size_t batch = 0;        // Of the measurement.
-  bool fuses = true;       // With its epilogue; else a kernel computes the epilogue.
+  size_t batch = 0;        // Batch of the measurement.
+  bool fuses = true;       // The product computes the epilogue; else a kernel does.
   uint32_t algorithm = 0;  // Index into the library's answers for `batch`.
 };
 
@@ -56,10 +56,10 @@ class ProductChoices {
   // Errors: INVALID_ARGUMENT with the number of the line.
   static StatusOr<ProductChoices> Parse(std::string_view table, std::string_view device,
                                         size_t version);
-  // From the table in product_choices.cc.
+  // Returns the choices in the table of product_choices.cc.
   static ProductChoices Shipped(std::string_view device, size_t version);
 
-  // The choice of the next measured batch, if it is at most four times as large.
+  // Returns the choice of the next measured batch, if it is at most four times as large.
   std::optional<ProductChoice> Find(const ProductKind& kind) const;
 
  private:

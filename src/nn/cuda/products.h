@@ -11,8 +11,8 @@
 
 namespace simurgh::cuda {
 
-// Whether kernels of its own compute the layer: a linear one of one output, without an activation
-// that its product would fuse.
+// Returns whether kernels of its own compute the layer: a linear one of one output, without an
+// activation that its product would fuse.
 inline bool IsHead(const ModelPlan& plan, size_t t, size_t i) {
   using Kind = LayerConfig::Kind;
   const std::vector<LayerPlan>& layers = plan.towers[t].layers;
@@ -90,7 +90,8 @@ class Products {
     const Matrix<const T> dy = tensors_.View(tensors_.Memory(t, i).output_gradient);
     WeightGradient(input, dy, layer.Weight(tensors_.gradients()), BiasGradientOf(layer));
     if (!needs_input_gradient) return;
-    // With the padding of the input's rows: an odd width would need slower algorithms.
+    // The product includes the padding of the input's rows: an odd width would need slower
+    // algorithms.
     const WeightCopies& copies = tensors_.Copies(t, i);
     Matrix<T> dx = tensors_.InputGradient(t, i);
     dx.columns = copies.padded_rows;

@@ -17,10 +17,10 @@
 
 namespace simurgh::cuda {
 
-// How a training pass takes part in a run of several ranks. Both functions only enqueue; every rank
+// The part of a training pass in a run of several ranks. Its functions only enqueue; every rank
 // makes the same calls.
 struct RankPass {
-  uint64_t samples = 0;  // Of this rank's batch, or of all ranks'.
+  uint64_t samples = 0;  // Samples of this rank's batch, or of all ranks'.
   uint64_t divisor = 0;  // Gradients are divided by it.
   // Replaces f64 values in device memory by their sums over the ranks. Empty: batch norm uses the
   // statistics of this rank's batch.
@@ -76,7 +76,7 @@ class RankReducer {
     });
   }
 
-  // Whether a step depends on the rounding errors of the sums before.
+  // Returns whether a step depends on the rounding errors of the sums before.
   bool keeps_residuals() const { return residuals_ != nullptr; }
   // Drops rounding errors of sums that were not applied.
   void DropResiduals() {
@@ -88,14 +88,14 @@ class RankReducer {
     executor_.Between([=, this] { Note(sums_.Sum(std::span(values, count), executor_.stream())); });
   }
 
-  // DeviceSums::Check, followed by GiveUp after an error.
+  // Calls DeviceSums::Check, and GiveUp after an error.
   Status Check() {
     Status checked = sums_.Check();
     if (!checked.ok()) sums_.GiveUp(checked);
     return checked;
   }
 
-  // The first error since the last call.
+  // Returns the first error since the last call.
   Status TakeError() { return std::exchange(error_, absl::OkStatus()); }
 
  private:

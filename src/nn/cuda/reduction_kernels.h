@@ -156,7 +156,7 @@ SIMURGH_HOST_DEVICE inline bool IsFinite(float value) {
   return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U;
 }
 
-// See simurgh::AllUsable().
+// Returns whether a gradient is usable; see simurgh::AllUsable().
 SIMURGH_HOST_DEVICE inline bool IsUsable(float gradient) {
   return (std::bit_cast<uint32_t>(gradient) & 0x7fffffffU) < kUselessGradient;
 }

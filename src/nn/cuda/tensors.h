@@ -47,7 +47,7 @@ class Tensors {
   }
   size_t rows() const { return rows_; }
 
-  // The weights' block. Layout: see DenseNetwork.
+  // Memory in the weights' block. Layout: see DenseNetwork.
   std::span<float> parameters() const { return Floats(weights_plan_.parameters); }
   std::span<float> gradients() const { return Floats(weights_plan_.gradients); }
   std::span<float> state() const {
@@ -55,7 +55,7 @@ class Tensors {
     return kIsScaled<T> ? values : values.first(values.size() - kLossScaleValues);
   }
   std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
-  // In the layout of statistics; only the places of variances are used.
+  // Same layout as the statistics; only the places of variances are used.
   std::span<float> inverse_deviations() const { return Floats(weights_plan_.inverse_deviations); }
   std::span<float> directions() const { return Floats(weights_plan_.directions); }
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
@@ -74,7 +74,7 @@ class Tensors {
   }
   uint32_t* feature_of() const { return At<uint32_t>(weights_, weights_plan_.feature_of); }
   std::span<const CopiedBlock> copied_blocks() const { return weights_plan_.blocks; }
-  // The device's copied_blocks().
+  // Returns the copied_blocks() in device memory.
   CopiedBlock* blocks() const { return At<CopiedBlock>(weights_, weights_plan_.copied_blocks); }
   WeightCopier<T> copier() const {
     return {blocks(), static_cast<uint32_t>(weights_plan_.blocks.size()), weights_};
@@ -88,7 +88,7 @@ class Tensors {
   }
   T* BiasCopy(const WeightCopies& copies) const { return At<T>(weights_, copies.bias); }
 
-  // The batch's block.
+  // Memory in the batch's block.
   const TowerMemory& Memory(size_t tower) const { return batch_plan_.towers[tower]; }
   const LayerMemory& Memory(size_t tower, size_t layer) const {
     return Memory(tower).layers[layer];
@@ -98,12 +98,12 @@ class Tensors {
   Matrix<U> ViewAs(const MatrixRegion& region) const {
     return {At<U>(batch_, region.region), rows_, region.columns, region.stride};
   }
-  // The gradient of a layer's input.
+  // Returns the gradient of a layer's input.
   Matrix<T> InputGradient(size_t tower, size_t layer) const {
     return View(layer == 0 ? Memory(tower).input_gradient
                            : Memory(tower, layer - 1).output_gradient);
   }
-  // The relu mask that a layer's product writes.
+  // Returns the relu mask that a layer's product writes.
   ReluMask& Mask(size_t tower, size_t layer) {
     ReluMask& mask = masks_[tower][layer];
     const MaskRegion& region = Memory(tower, layer).relu_mask;
@@ -125,7 +125,7 @@ class Tensors {
   EncodedVectors embeddings() const {
     return {LayoutOf(codes_.embeddings), input(slot_) + transfer_.embeddings.offset};
   }
-  // Whether the current batch holds rows.
+  // Returns whether the current batch holds rows.
   bool pools() const { return transfer_.first_bytes.bytes > 0; }
   PoolCell pooling() const {
     std::byte* const begin = input(slot_);
@@ -139,18 +139,19 @@ class Tensors {
   }
   Matrix<float> pooled() const { return Embeddings(At<float>(batch_, batch_plan_.pooled)); }
   const float* labels() const { return At<float>(input(slot_), transfer_.labels); }
-  // (B); null without weights.
+  // Returns the samples' weights, (B); null without weights.
   const float* sample_weights() const {
     return plan_.has_sample_weights ? labels() + rows_ * plan_.top().output_width() : nullptr;
   }
   StepReport* report() const { return At<StepReport>(output(), transfer_.report); }
   float* probabilities() const { return At<float>(output(), transfer_.probabilities); }
-  // In f32; the memory of the encoded form if that is f32.
+  // Returns the gradients in f32: in separate memory if they are encoded, else in the batch's
+  // output.
   Matrix<float> embedding_gradient() const {
     return Embeddings(codes_.encodes() ? At<float>(batch_, batch_plan_.embedding_gradient)
                                        : At<float>(output(), transfer_.embedding_gradient));
   }
-  // Whether gradients of embeddings are encoded in 16 bits.
+  // Returns whether gradients of embeddings are encoded in 16 bits.
   bool encodes_halves() const {
     return codes_.encodes() && codes_.gradients.precision() != VectorPrecision::kInt8;
   }
@@ -189,7 +190,7 @@ class Tensors {
   std::byte* batch_ = nullptr;
   size_t rows_ = 0;
   size_t slot_ = 0;
-  std::vector<std::vector<ReluMask>> masks_;  // By tower and layer.
+  std::vector<std::vector<ReluMask>> masks_;  // Indexed by tower and layer.
 };
 
 }  // namespace simurgh::cuda

@@ -32,7 +32,7 @@ struct PinnedBlock final : BatchBlock {
   BatchTransfer transfer;
   std::shared_ptr<AlignedBuffer> input;
   std::shared_ptr<AlignedBuffer> output;
-  // For Transfers: the batch's slot on the device and the number of its load; 0: not loaded.
+  // Used by Transfers: the batch's slot on the device and the number of its load; 0: not loaded.
   size_t slot = 0;
   uint64_t load = 0;
 
@@ -215,7 +215,7 @@ class Transfers {
   }
 
   // Wait for the report and probabilities, or the gradients, of the last block in its slot.
-  // Errors: as the executor's Synchronize.
+  // Errors: those of the executor's Synchronize.
   Status AwaitReport(const PinnedBlock& block, const std::function<Status()>& check = {}) {
     return executor_.WaitFor({Event::kReported, block.slot}, check);
   }
@@ -231,7 +231,7 @@ class Transfers {
   Tensors<T>& tensors_;
   size_t computing_ = 0;  // The slot of the last Begin.
   uint64_t loads_ = 0;
-  std::array<uint64_t, kSlots> loaded_{};  // By slot: the load whose inputs it holds; 0: none.
+  std::array<uint64_t, kSlots> loaded_{};  // Load whose inputs each slot holds; 0: none.
 };
 
 // A host copy of floats on the device, copied in either direction when out of date.
@@ -318,14 +318,14 @@ class BatchRoom {
   Status ReserveFor(const PinnedBlock& block) {
     if (Fits(block)) return absl::OkStatus();
     const size_t needed = RowInputBytesOf(block);
-    // With headroom for the next batches.
+    // The size has headroom for the next batches.
     const size_t room = needed <= row_input_bytes_ ? row_input_bytes_ : needed + needed / 4;
     if (needed > row_input_bytes_ && rows_ > 0) LogRowRoom(needed, row_input_bytes_, room);
     return Reserve(std::max({block.rows, rows_, size_t{1}}), room);
   }
 
  private:
-  // Input bytes of a block of rows; else 0.
+  // Returns the input bytes of a block of rows; else 0.
   static size_t RowInputBytesOf(const PinnedBlock& block) {
     return block.ids == nullptr ? 0 : block.transfer.input_bytes;
   }

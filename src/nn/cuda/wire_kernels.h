@@ -15,7 +15,7 @@
 // the same bits on CPU and device.
 namespace simurgh::cuda {
 
-// values(i) + residual(i); stores the rounding error. residual: may be null.
+// Values to encode: values(i) + residual(i). Stores the rounding error. residual: may be null.
 struct WireSource {
   const float* values;
   float* residual;
@@ -34,7 +34,7 @@ struct EncodeChunks {
   static constexpr size_t kSegment = 16;
   static constexpr size_t kCodes = 4;
 
-  // As the CPU's loop over all values: of equal values the first counts.
+  // Finds the same extremes as the CPU's loop over all values: of equal values the first counts.
   struct Extremes {
     float least = FLT_MAX;
     float greatest = -FLT_MAX;
@@ -92,7 +92,7 @@ struct EncodeChunks {
   }
 };
 
-// Value i of an encoded part.
+// Returns value i of an encoded part.
 template <bool kInt8>
 SIMURGH_HOST_DEVICE float DecodeWire(const std::byte* encoded, size_t i) {
   if constexpr (kInt8) {
@@ -127,7 +127,7 @@ struct EncodeHalf {
 // sums[i] = the sum of all ranks' values in rank order.
 template <bool kInt8>
 struct SumParts {
-  const std::byte* incoming;  // By rank, part_bytes apart.
+  const std::byte* incoming;  // One part per rank, part_bytes apart.
   size_t part_bytes;
   uint32_t rank;
   uint32_t ranks;

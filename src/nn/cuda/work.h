@@ -25,12 +25,12 @@ inline constexpr size_t kLanes = 4;
 // An event of the last batch in a slot; the last two kinds use one slot.
 struct Event {
   enum Kind {
-    kCopiedIn,   // Its inputs are on the device.
-    kComputed,   // Its results are complete; its inputs are no longer read.
-    kReported,   // The host has its report and probabilities.
-    kCopiedOut,  // The host has its gradients.
+    kCopiedIn,   // The batch's inputs are on the device.
+    kComputed,   // The batch's results are complete; its inputs are no longer read.
+    kReported,   // The host has the batch's report and probabilities.
+    kCopiedOut,  // The host has the batch's gradients.
     kGradients,  // Gradients may be summed over the ranks.
-    kSummed,     // They are sums.
+    kSummed,     // Gradients are sums over the ranks.
   };
 
   Kind kind = kCopiedIn;
@@ -53,7 +53,7 @@ struct Work {
 
   auto operator<=>(const Work&) const = default;
 
-  // For profiles.
+  // Name for profiles.
   const char* name() const {
     return kind == kTrain ? "pass" : kind == kPredict ? "predict" : "apply";
   }
