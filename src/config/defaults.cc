@@ -20,21 +20,6 @@ constexpr double kManyFeatures = 32;
 
 }  // namespace
 
-float DefaultRate(SparseOptimizerConfig::Kind kind) {
-  using Kind = SparseOptimizerConfig::Kind;
-  switch (kind) {
-    case Kind::kAdam:
-      return 0.003F;
-    case Kind::kAdagrad:
-    case Kind::kSgd:
-      return 0.05F;
-    case Kind::kFtrl:
-    case Kind::kGroupFtrl:
-      return 0.1F;
-  }
-  return 0;
-}
-
 float DefaultRate(DenseOptimizerConfig::Kind kind) {
   using Kind = DenseOptimizerConfig::Kind;
   switch (kind) {

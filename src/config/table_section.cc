@@ -1,4 +1,8 @@
+#include <algorithm>
 #include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -54,6 +58,19 @@ void ReadInitializer(MapReader& in, InitializerConfig* init) {
   }
 }
 
+// The update rules of rows, with the learning rate that each has by default.
+struct OptimizerKind {
+  const char* name;
+  SparseOptimizerConfig::Kind kind;
+  float rate;
+};
+constexpr OptimizerKind kOptimizerKinds[] = {
+    {"sgd", SparseOptimizerConfig::Kind::kSgd, 0.05F},
+    {"adagrad", SparseOptimizerConfig::Kind::kAdagrad, 0.05F},
+    {"adam", SparseOptimizerConfig::Kind::kAdam, 0.003F},
+    {"ftrl", SparseOptimizerConfig::Kind::kFtrl, 0.1F},
+    {"group_ftrl", SparseOptimizerConfig::Kind::kGroupFtrl, 0.1F}};
+
 void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
   using Kind = SparseOptimizerConfig::Kind;
   const Kind kind = optimizer.kind;
@@ -73,12 +90,9 @@ void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
 
 void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   using Kind = SparseOptimizerConfig::Kind;
-  in.Choice<Kind>("kind", "update rule of rows, see Optimizers", &optimizer->kind,
-                  {{"sgd", Kind::kSgd},
-                   {"adagrad", Kind::kAdagrad},
-                   {"adam", Kind::kAdam},
-                   {"ftrl", Kind::kFtrl},
-                   {"group_ftrl", Kind::kGroupFtrl}});
+  std::vector<std::pair<std::string, Kind>> kinds;
+  for (const OptimizerKind& one : kOptimizerKinds) kinds.emplace_back(one.name, one.kind);
+  in.Choice<Kind>("kind", "update rule of rows, see Optimizers", &optimizer->kind, kinds);
   if (!in.describing()) {
     optimizer->learning_rate = DefaultRate(optimizer->kind);
     optimizer->row_wise = optimizer->kind == Kind::kAdam;
@@ -229,6 +243,10 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
 }
 
 }  // namespace
+
+float DefaultRate(SparseOptimizerConfig::Kind kind) {
+  return std::ranges::find(kOptimizerKinds, kind, &OptimizerKind::kind)->rate;
+}
 
 void ReadTables(MapReader& root, const std::string& folder, std::vector<TableConfig>* tables,
                 std::vector<std::string>* paths) {

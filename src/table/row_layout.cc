@@ -1,39 +1,13 @@
 #include "table/row_layout.h"
 
-#include <array>
 #include <span>
 #include <string_view>
 
-#include "base/check.h"
 #include "table/row_store.h"
-#include "table/sparse_optimizer.h"
+#include "table/update_rules.h"
 
 namespace simurgh {
 namespace {
-
-std::span<const std::string_view> StateNames(RowUpdateRule rule) {
-  static constexpr std::array<std::string_view, 1> kMomentum = {"momentum.v"};
-  static constexpr std::array<std::string_view, 1> kAdagrad = {"adagrad.s"};
-  static constexpr std::array<std::string_view, 3> kAdam = {"adam.m", "adam.v", "adam.n"};
-  static constexpr std::array<std::string_view, 2> kFtrl = {"ftrl.z", "ftrl.s"};
-  switch (rule) {
-    case RowUpdateRule::kSgd:
-      return {};
-    case RowUpdateRule::kMomentum:
-    case RowUpdateRule::kNesterov:
-      return kMomentum;
-    case RowUpdateRule::kAdagrad:
-    case RowUpdateRule::kRowWiseAdagrad:
-      return kAdagrad;
-    case RowUpdateRule::kAdam:
-    case RowUpdateRule::kRowWiseAdam:
-      return kAdam;
-    case RowUpdateRule::kFtrl:
-    case RowUpdateRule::kGroupFtrl:
-      return kFtrl;
-  }
-  return {};
-}
 
 DType TypeOf(RowPrecision precision) {
   switch (precision) {
@@ -53,8 +27,7 @@ std::vector<RowColumn> ColumnsOf(const TableConfig& config) {
   const RowFormat format = RowStore::FormatOf(config);
   std::vector<RowColumn> columns = {
       {{"weights", TypeOf(format.weights), {format.dim}}, 0, format.weight_bytes()}};
-  const auto names = StateNames(ParametersOf(config).rule);
-  SIMURGH_CHECK_EQ(names.size(), format.shape.vectors + format.shape.scalars);
+  const auto names = StateNamesOf(ParametersOf(config).rule);
   const uint32_t vector_bytes = format.dim * SizeOf(format.state);
   uint32_t offset = format.state_offset();
   for (uint32_t i = 0; i < format.shape.vectors; ++i, offset += vector_bytes) {

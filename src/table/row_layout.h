@@ -185,7 +185,7 @@ struct RowColumn {
 };
 
 // The weights, then the optimizer's state: vectors, then scalars. Names of the state: those of
-// sparse_optimizer.h, after the kind of the optimizer.
+// update_rules.h, after the kind of the optimizer.
 std::vector<RowColumn> ColumnsOf(const TableConfig& config);
 
 }  // namespace simurgh

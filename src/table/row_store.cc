@@ -95,7 +95,7 @@ RowStore::Updater::Updater(RowStore& store, RowPrecision precision, float learni
       parameters_(store.parameters_),
       step_(step),
       plain_(store.format().plain()) {
-  parameters_.learning_rate = learning_rate;
+  parameters_.optimizer.learning_rate = learning_rate;
   if (precision != RowPrecision::kF32) store.gradients_.resize(kBatch * store.format().dim);
 }
 

@@ -12,7 +12,7 @@
 #include "table/new_rows.h"
 #include "table/row_layout.h"
 #include "table/simd/encoded_rows.h"
-#include "table/sparse_optimizer.h"
+#include "table/update_rules.h"
 #include "tensor/half.h"
 
 namespace simurgh {

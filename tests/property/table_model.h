@@ -14,7 +14,7 @@
 #include "table/new_rows.h"
 #include "table/partition.h"
 #include "table/row_store.h"
-#include "table/sparse_optimizer.h"
+#include "table/update_rules.h"
 #include "tensor/half.h"
 #include "tests/unit/table/row_references.h"
 
@@ -95,7 +95,7 @@ class TableModel {
   void Push(const std::vector<uint64_t>& ids, const std::vector<float>& gradients,
             float learning_rate, uint64_t step, PushReport& report) {
     RowUpdateParameters parameters = ParametersOf(config_);
-    parameters.learning_rate = learning_rate;
+    parameters.optimizer.learning_rate = learning_rate;
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto found = Living(ids[i]);
       if (found == rows_.end()) {

@@ -10,7 +10,7 @@
 #include "embedding/bucket_map.h"
 #include "table/new_rows.h"
 #include "table/partition.h"
-#include "table/sparse_optimizer.h"
+#include "table/update_rules.h"
 #include "tests/unit/table/row_references.h"
 #include "tests/unit/table/whole_requests.h"
 

@@ -2,7 +2,7 @@
 
 #include "bench/micro/table/huge_memory.h"
 #include "table/row_store.h"
-#include "table/sparse_optimizer.h"
+#include "table/update_rules.h"
 
 namespace simurgh::bench {
 namespace {

@@ -91,10 +91,11 @@ HWY_INLINE float SumOfSquares(const float* values, uint32_t dim) {
 
 // Stochastic gradient descent: plain, with momentum, with Nesterov momentum.
 
-HWY_INLINE void UpdateSgd(const RowUpdateParameters& p, const RowGradient& row,
-                          FiniteCheck& check) {
+HWY_INLINE void Update(rules::Sgd, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
-    const auto step = hn::Mul(hn::Set(d, p.learning_rate), hn::LoadU(d, row.gradient + i));
+    const auto step =
+        hn::Mul(hn::Set(d, p.optimizer.learning_rate), hn::LoadU(d, row.gradient + i));
     StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
                  check);
   });
@@ -106,45 +107,58 @@ HWY_INLINE void UpdateMomentum(const RowUpdateParameters& p, const RowGradient& 
   float* velocities = row.weights + p.dim;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto gradient = hn::LoadU(d, row.gradient + i);
-    const auto momentum = hn::Set(d, p.momentum);
+    const auto momentum = hn::Set(d, p.optimizer.momentum);
     const auto velocity = hn::Add(hn::Mul(momentum, hn::LoadU(d, velocities + i)), gradient);
     Store(d, velocity, velocities + i, check);
     auto direction = velocity;
     if constexpr (kNesterov) direction = hn::Add(gradient, hn::Mul(momentum, velocity));
-    const auto step = hn::Mul(hn::Set(d, p.learning_rate), direction);
+    const auto step = hn::Mul(hn::Set(d, p.optimizer.learning_rate), direction);
     StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
                  check);
   });
 }
 
+HWY_INLINE void Update(rules::Momentum, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
+  UpdateMomentum<false>(p, row, check);
+}
+
+HWY_INLINE void Update(rules::Nesterov, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
+  UpdateMomentum<true>(p, row, check);
+}
+
 // Adagrad, with one accumulator per element or per row.
 
-HWY_INLINE void UpdateAdagrad(const RowUpdateParameters& p, const RowGradient& row,
-                              FiniteCheck& check) {
+HWY_INLINE void Update(rules::Adagrad, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
   float* state = row.weights + p.dim;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto gradient = hn::LoadU(d, row.gradient + i);
     const auto sum = hn::LoadU(d, state + i);
-    const auto step = hn::Div(hn::Mul(hn::Set(d, p.learning_rate), gradient),
-                              hn::Sqrt(hn::Add(sum, hn::Set(d, p.epsilon))));
-    Store(d, hn::Add(hn::Mul(sum, hn::Set(d, p.accumulator_decay)), hn::Mul(gradient, gradient)),
+    const auto step = hn::Div(hn::Mul(hn::Set(d, p.optimizer.learning_rate), gradient),
+                              hn::Sqrt(hn::Add(sum, hn::Set(d, p.optimizer.epsilon))));
+    Store(d,
+          hn::Add(hn::Mul(sum, hn::Set(d, p.optimizer.accumulator_decay)),
+                  hn::Mul(gradient, gradient)),
           state + i, check);
     StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
                  check);
   });
 }
 
-HWY_INLINE void UpdateRowWiseAdagrad(const RowUpdateParameters& p, const RowGradient& row,
-                                     FiniteCheck& check) {
+HWY_INLINE void Update(rules::RowWiseAdagrad, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
   float* state = row.weights + p.dim;
-  const float sum = state[0] + p.epsilon;
+  const float sum = state[0] + p.optimizer.epsilon;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
-    const auto step = hn::Div(hn::Mul(hn::Set(d, p.learning_rate), hn::LoadU(d, row.gradient + i)),
-                              hn::Sqrt(hn::Set(d, sum)));
+    const auto step =
+        hn::Div(hn::Mul(hn::Set(d, p.optimizer.learning_rate), hn::LoadU(d, row.gradient + i)),
+                hn::Sqrt(hn::Set(d, sum)));
     StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
                  check);
   });
-  state[0] = state[0] * p.accumulator_decay +
+  state[0] = state[0] * p.optimizer.accumulator_decay +
              SumOfSquares(row.gradient, p.dim) / static_cast<float>(p.dim);
   check.Add(state[0]);
 }
@@ -156,8 +170,8 @@ HWY_INLINE V NextMoment(D d, float beta, V moment, V value) {
   return hn::Add(hn::Mul(hn::Set(d, beta), moment), hn::Mul(hn::Set(d, 1.0F - beta), value));
 }
 
-HWY_INLINE void UpdateAdam(const RowUpdateParameters& p, const RowGradient& row,
-                           FiniteCheck& check) {
+HWY_INLINE void Update(rules::Adam, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
   float* first = row.weights + p.dim;
   float* second = first + p.dim;
   float& updates = second[p.dim];
@@ -165,31 +179,34 @@ HWY_INLINE void UpdateAdam(const RowUpdateParameters& p, const RowGradient& row,
   const AdamScales scales = AdamScalesOf(p, updates);
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto gradient = hn::LoadU(d, row.gradient + i);
-    const auto m = NextMoment(d, p.beta1, hn::LoadU(d, first + i), gradient);
-    const auto v = NextMoment(d, p.beta2, hn::LoadU(d, second + i), hn::Mul(gradient, gradient));
+    const auto m = NextMoment(d, p.optimizer.beta1, hn::LoadU(d, first + i), gradient);
+    const auto v =
+        NextMoment(d, p.optimizer.beta2, hn::LoadU(d, second + i), hn::Mul(gradient, gradient));
     Store(d, m, first + i, check);
     Store(d, v, second + i, check);
     const auto root =
-        hn::Add(hn::Sqrt(hn::Mul(v, hn::Set(d, scales.square))), hn::Set(d, p.epsilon));
+        hn::Add(hn::Sqrt(hn::Mul(v, hn::Set(d, scales.square))), hn::Set(d, p.optimizer.epsilon));
     const auto step = hn::Div(hn::Mul(hn::Set(d, scales.step), m), root);
     StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
                  check);
   });
 }
 
-HWY_INLINE void UpdateRowWiseAdam(const RowUpdateParameters& p, const RowGradient& row,
-                                  FiniteCheck& check) {
+HWY_INLINE void Update(rules::RowWiseAdam, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
   float* first = row.weights + p.dim;
   float& second = first[p.dim];
   float& updates = first[p.dim + 1];
   updates = HWY_MIN(updates + 1.0F, kMaxAdamUpdates);
   const AdamScales scales = AdamScalesOf(p, updates);
-  second = p.beta2 * second +
-           (1.0F - p.beta2) * (SumOfSquares(row.gradient, p.dim) / static_cast<float>(p.dim));
+  second =
+      p.optimizer.beta2 * second +
+      (1.0F - p.optimizer.beta2) * (SumOfSquares(row.gradient, p.dim) / static_cast<float>(p.dim));
   check.Add(second);
-  const float root = std::sqrt(second * scales.square) + p.epsilon;
+  const float root = std::sqrt(second * scales.square) + p.optimizer.epsilon;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
-    const auto m = NextMoment(d, p.beta1, hn::LoadU(d, first + i), hn::LoadU(d, row.gradient + i));
+    const auto m =
+        NextMoment(d, p.optimizer.beta1, hn::LoadU(d, first + i), hn::LoadU(d, row.gradient + i));
     Store(d, m, first + i, check);
     const auto step = hn::Div(hn::Mul(hn::Set(d, scales.step), m), hn::Set(d, root));
     StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
@@ -209,38 +226,40 @@ HWY_INLINE auto Accumulate(D d, const RowUpdateParameters& p, const RowGradient&
   const auto old = hn::LoadU(d, squares + i);
   const auto sum = hn::Add(old, hn::Mul(gradient, gradient));
   Store(d, sum, squares + i, check);
-  const auto sigma = hn::Div(hn::Sub(hn::Sqrt(sum), hn::Sqrt(old)), hn::Set(d, p.learning_rate));
+  const auto sigma =
+      hn::Div(hn::Sub(hn::Sqrt(sum), hn::Sqrt(old)), hn::Set(d, p.optimizer.learning_rate));
   const auto pull = hn::Mul(sigma, hn::LoadU(d, row.weights + i));
   const auto z = hn::Add(hn::LoadU(d, linear + i), hn::Sub(gradient, pull));
   Store(d, z, linear + i, check);
   const auto zero = hn::Zero(d);
-  const auto l1 = hn::Set(d, p.l1);
+  const auto l1 = hn::Set(d, p.optimizer.l1);
   return hn::Add(hn::Min(hn::Add(z, l1), zero), hn::Max(hn::Sub(z, l1), zero));
 }
 
 template <class D>
 HWY_INLINE auto Strength(D d, const RowUpdateParameters& p, const RowGradient& row, uint32_t i) {
   const auto root = hn::Sqrt(hn::LoadU(d, row.weights + size_t{2} * p.dim + i));
-  return hn::Add(hn::Div(hn::Add(hn::Set(d, p.ftrl_beta), root), hn::Set(d, p.learning_rate)),
-                 hn::Set(d, p.l2));
+  return hn::Add(
+      hn::Div(hn::Add(hn::Set(d, p.optimizer.beta), root), hn::Set(d, p.optimizer.learning_rate)),
+      hn::Set(d, p.optimizer.l2));
 }
 
-HWY_INLINE void UpdateFtrl(const RowUpdateParameters& p, const RowGradient& row,
-                           FiniteCheck& check) {
+HWY_INLINE void Update(rules::Ftrl, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto left = hn::Sub(hn::Zero(d), Accumulate(d, p, row, i, check));
     StoreClamped(d, hn::Div(left, Strength(d, p, row, i)), p.weight_bound, row.weights + i, check);
   });
 }
 
-HWY_INLINE void UpdateGroupFtrl(const RowUpdateParameters& p, const RowGradient& row,
-                                FiniteCheck& check) {
+HWY_INLINE void Update(rules::GroupFtrl, const RowUpdateParameters& p, const RowGradient& row,
+                       FiniteCheck& check) {
   HWY_ALIGN float left[kMaxRowDim];
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     hn::StoreU(hn::Sub(hn::Zero(d), Accumulate(d, p, row, i, check)), d, left + i);
   });
   const float norm = std::sqrt(SumOfSquares(left, p.dim));
-  const float threshold = std::sqrt(static_cast<float>(p.dim)) * p.group_l1;
+  const float threshold = std::sqrt(static_cast<float>(p.dim)) * p.optimizer.group_l1;
   const float share = norm > threshold ? 1.0F - threshold / norm : 0.0F;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto kept = hn::Mul(hn::Set(d, share), hn::LoadU(d, left + i));
@@ -249,7 +268,8 @@ HWY_INLINE void UpdateGroupFtrl(const RowUpdateParameters& p, const RowGradient&
 }
 
 HWY_INLINE bool Prepares(const RowUpdateParameters& p) {
-  return p.max_gradient_norm != 0 || p.l2_decay != 0 || p.decoupled_decay != 0;
+  return p.optimizer.max_gradient_norm != 0 || p.optimizer.weight_decay != 0 ||
+         p.optimizer.decoupled_weight_decay != 0;
 }
 
 // Common preparation of a row: clips the gradient, adds the L2 decay to it, and subtracts the
@@ -257,15 +277,16 @@ HWY_INLINE bool Prepares(const RowUpdateParameters& p) {
 HWY_INLINE RowGradient Prepared(const RowUpdateParameters& p, const RowGradient& row,
                                 float* changed) {
   float scale = 1.0F;
-  if (p.max_gradient_norm > 0) {
+  if (p.optimizer.max_gradient_norm > 0) {
     const float norm = std::sqrt(SumOfSquares(row.gradient, p.dim));
-    if (norm > p.max_gradient_norm) scale = p.max_gradient_norm / norm;
+    if (norm > p.optimizer.max_gradient_norm) scale = p.optimizer.max_gradient_norm / norm;
   }
-  const float kept = 1.0F - p.learning_rate * p.decoupled_decay;
+  const float kept = 1.0F - p.optimizer.learning_rate * p.optimizer.decoupled_weight_decay;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto weights = hn::LoadU(d, row.weights + i);
     const auto gradient = hn::Mul(hn::Set(d, scale), hn::LoadU(d, row.gradient + i));
-    hn::StoreU(hn::Add(gradient, hn::Mul(hn::Set(d, p.l2_decay), weights)), d, changed + i);
+    hn::StoreU(hn::Add(gradient, hn::Mul(hn::Set(d, p.optimizer.weight_decay), weights)), d,
+               changed + i);
     hn::StoreU(hn::Mul(weights, hn::Set(d, kept)), d, row.weights + i);
   });
   return {row.weights, changed};
@@ -323,27 +344,15 @@ HWY_INLINE NotFinite ForRows(const RowUpdateParameters& p, std::span<const RowGr
 
 HWY_INLINE NotFinite ApplyRule(const RowUpdateParameters& parameters,
                                std::span<const RowGradient> rows) {
-  switch (parameters.rule) {
-    case RowUpdateRule::kSgd:
-      return ForRows(parameters, rows, UpdateSgd);
-    case RowUpdateRule::kMomentum:
-      return ForRows(parameters, rows, UpdateMomentum<false>);
-    case RowUpdateRule::kNesterov:
-      return ForRows(parameters, rows, UpdateMomentum<true>);
-    case RowUpdateRule::kAdagrad:
-      return ForRows(parameters, rows, UpdateAdagrad);
-    case RowUpdateRule::kRowWiseAdagrad:
-      return ForRows(parameters, rows, UpdateRowWiseAdagrad);
-    case RowUpdateRule::kAdam:
-      return ForRows(parameters, rows, UpdateAdam);
-    case RowUpdateRule::kRowWiseAdam:
-      return ForRows(parameters, rows, UpdateRowWiseAdam);
-    case RowUpdateRule::kFtrl:
-      return ForRows(parameters, rows, UpdateFtrl);
-    case RowUpdateRule::kGroupFtrl:
-      return ForRows(parameters, rows, UpdateGroupFtrl);
-  }
-  return {};
+  NotFinite found;
+  AnyUpdateRule([&](auto rule, RowUpdateRule place) HWY_ATTR {
+    if (place != parameters.rule) return false;
+    found = ForRows(parameters, rows,
+                    [rule](const RowUpdateParameters& p, const RowGradient& row, FiniteCheck& check)
+                        HWY_ATTR { Update(rule, p, row, check); });
+    return true;
+  });
+  return found;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -26,14 +26,14 @@ std::vector<float> RandomFloats(Random& random, size_t count, float low, float h
 RowUpdateParameters ParametersFor(RowUpdateRule rule, uint32_t dim) {
   return {.rule = rule,
           .dim = dim,
-          .learning_rate = 0.07F,
-          .weight_bound = 0.8F,
-          .momentum = 0.9F,
-          .epsilon = 1e-10F,
-          .accumulator_decay = 0.9F,
-          .beta1 = 0.9F,
-          .beta2 = 0.99F,
-          .ftrl_beta = 1.0F};
+          .optimizer = {.learning_rate = 0.07F,
+                        .momentum = 0.9F,
+                        .epsilon = 1e-10F,
+                        .accumulator_decay = 0.9F,
+                        .beta1 = 0.9F,
+                        .beta2 = 0.99F,
+                        .beta = 1.0F},
+          .weight_bound = 0.8F};
 }
 
 struct SmallTable {
@@ -56,8 +56,8 @@ TableConfig ConfigWith(RowPrecision precision) {
 }
 
 TEST_CASE("every target updates rows of every format bit-identically to the reference") {
-  const auto rule = GENERATE(RowUpdateRule::kSgd, RowUpdateRule::kAdagrad,
-                             RowUpdateRule::kRowWiseAdagrad, RowUpdateRule::kAdam);
+  const auto rule = GENERATE(PlaceOf<rules::Sgd>(), PlaceOf<rules::Adagrad>(),
+                             PlaceOf<rules::RowWiseAdagrad>(), PlaceOf<rules::Adam>());
   const auto weights = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
   const auto state = GENERATE(RowPrecision::kF32, RowPrecision::kBf16);
   constexpr uint32_t kMaxDim = 70;
@@ -207,10 +207,10 @@ TEST_CASE("a 16-bit gradient that is not finite is dropped") {
 
 TEST_CASE("a 16-bit row that occurs twice in a batch is updated twice, in order") {
   const RowFormat format{.dim = 20,
-                         .shape = StateShapeOf(RowUpdateRule::kAdagrad),
+                         .shape = StateShapeOf(PlaceOf<rules::Adagrad>()),
                          .weights = RowPrecision::kBf16,
                          .state = RowPrecision::kBf16};
-  const RowUpdateParameters parameters = ParametersFor(RowUpdateRule::kAdagrad, 20);
+  const RowUpdateParameters parameters = ParametersFor(PlaceOf<rules::Adagrad>(), 20);
   Random random(5);
   const std::vector<float> begin = RandomFloats(random, format.floats(), 0.1F, 1.0F);
   const std::vector<float> first = RandomFloats(random, 20, -1.0F, 1.0F);

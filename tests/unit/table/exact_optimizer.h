@@ -9,7 +9,7 @@
 
 namespace simurgh {
 
-// The formulas of sparse_optimizer.h in double precision, each state in a separate vector.
+// The formulas of update_rules.h in double precision, each state in a separate vector.
 class ExactOptimizer {
  public:
   ExactOptimizer(const SparseOptimizerConfig& config, float weight_bound,

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstring>
 
+#include <catch2/catch.hpp>
+
 #include "base/random.h"
 #include "tensor/half.h"
 
 namespace simurgh {
 namespace {
-
-using Rule = RowUpdateRule;
 
 float SumOfSquares(const float* values, uint32_t dim) {
   float lanes[kSumLanes] = {};
@@ -23,15 +23,18 @@ struct ReferenceRow {
   ReferenceRow(const RowUpdateParameters& parameters, const RowGradient& row)
       : p(parameters), weights(row.weights), state(row.weights + parameters.dim) {
     std::copy_n(row.gradient, p.dim, gradient);
-    if (p.max_gradient_norm == 0 && p.l2_decay == 0 && p.decoupled_decay == 0) return;
+    if (p.optimizer.max_gradient_norm == 0 && p.optimizer.weight_decay == 0 &&
+        p.optimizer.decoupled_weight_decay == 0)
+      return;
     float scale = 1;
-    if (p.max_gradient_norm > 0) {
+    if (p.optimizer.max_gradient_norm > 0) {
       const float norm = std::sqrt(SumOfSquares(row.gradient, p.dim));
-      if (norm > p.max_gradient_norm) scale = p.max_gradient_norm / norm;
+      if (norm > p.optimizer.max_gradient_norm) scale = p.optimizer.max_gradient_norm / norm;
     }
     for (uint32_t i = 0; i < p.dim; ++i) {
-      gradient[i] = scale * row.gradient[i] + p.l2_decay * weights[i];
-      weights[i] = weights[i] * (1.0F - p.learning_rate * p.decoupled_decay);
+      gradient[i] = scale * row.gradient[i] + p.optimizer.weight_decay * weights[i];
+      weights[i] =
+          weights[i] * (1.0F - p.optimizer.learning_rate * p.optimizer.decoupled_weight_decay);
     }
   }
 
@@ -55,31 +58,34 @@ struct ReferenceRow {
 };
 
 void ReferenceRow::Sgd() {
-  for (uint32_t i = 0; i < p.dim; ++i) Set(i, weights[i] - p.learning_rate * gradient[i]);
+  for (uint32_t i = 0; i < p.dim; ++i) Set(i, weights[i] - p.optimizer.learning_rate * gradient[i]);
 }
 
 void ReferenceRow::Momentum() {
   for (uint32_t i = 0; i < p.dim; ++i) {
-    state[i] = p.momentum * state[i] + gradient[i];
-    const float direction =
-        p.rule == Rule::kNesterov ? gradient[i] + p.momentum * state[i] : state[i];
-    Set(i, weights[i] - p.learning_rate * direction);
+    state[i] = p.optimizer.momentum * state[i] + gradient[i];
+    const float direction = p.rule == PlaceOf<rules::Nesterov>()
+                                ? gradient[i] + p.optimizer.momentum * state[i]
+                                : state[i];
+    Set(i, weights[i] - p.optimizer.learning_rate * direction);
   }
 }
 
 void ReferenceRow::Adagrad() {
   for (uint32_t i = 0; i < p.dim; ++i) {
-    const float step = p.learning_rate * gradient[i] / std::sqrt(state[i] + p.epsilon);
-    state[i] = state[i] * p.accumulator_decay + gradient[i] * gradient[i];
+    const float step =
+        p.optimizer.learning_rate * gradient[i] / std::sqrt(state[i] + p.optimizer.epsilon);
+    state[i] = state[i] * p.optimizer.accumulator_decay + gradient[i] * gradient[i];
     Set(i, weights[i] - step);
   }
 }
 
 void ReferenceRow::RowWiseAdagrad() {
   for (uint32_t i = 0; i < p.dim; ++i) {
-    Set(i, weights[i] - p.learning_rate * gradient[i] / std::sqrt(state[0] + p.epsilon));
+    Set(i, weights[i] -
+               p.optimizer.learning_rate * gradient[i] / std::sqrt(state[0] + p.optimizer.epsilon));
   }
-  state[0] = state[0] * p.accumulator_decay + MeanSquare();
+  state[0] = state[0] * p.optimizer.accumulator_decay + MeanSquare();
 }
 
 void ReferenceRow::Adam() {
@@ -88,9 +94,10 @@ void ReferenceRow::Adam() {
   updates = std::min(updates + 1.0F, kMaxAdamUpdates);
   const AdamScales scales = AdamScalesOf(p, updates);
   for (uint32_t i = 0; i < p.dim; ++i) {
-    state[i] = p.beta1 * state[i] + (1.0F - p.beta1) * gradient[i];
-    second[i] = p.beta2 * second[i] + (1.0F - p.beta2) * (gradient[i] * gradient[i]);
-    const float root = std::sqrt(second[i] * scales.square) + p.epsilon;
+    state[i] = p.optimizer.beta1 * state[i] + (1.0F - p.optimizer.beta1) * gradient[i];
+    second[i] =
+        p.optimizer.beta2 * second[i] + (1.0F - p.optimizer.beta2) * (gradient[i] * gradient[i]);
+    const float root = std::sqrt(second[i] * scales.square) + p.optimizer.epsilon;
     Set(i, weights[i] - scales.step * state[i] / root);
   }
 }
@@ -100,10 +107,10 @@ void ReferenceRow::RowWiseAdam() {
   float& updates = state[p.dim + 1];
   updates = std::min(updates + 1.0F, kMaxAdamUpdates);
   const AdamScales scales = AdamScalesOf(p, updates);
-  second = p.beta2 * second + (1.0F - p.beta2) * MeanSquare();
-  const float root = std::sqrt(second * scales.square) + p.epsilon;
+  second = p.optimizer.beta2 * second + (1.0F - p.optimizer.beta2) * MeanSquare();
+  const float root = std::sqrt(second * scales.square) + p.optimizer.epsilon;
   for (uint32_t i = 0; i < p.dim; ++i) {
-    state[i] = p.beta1 * state[i] + (1.0F - p.beta1) * gradient[i];
+    state[i] = p.optimizer.beta1 * state[i] + (1.0F - p.optimizer.beta1) * gradient[i];
     Set(i, weights[i] - scales.step * state[i] / root);
   }
 }
@@ -113,19 +120,22 @@ void ReferenceRow::Ftrl() {
   float left[kMaxRowDim];
   for (uint32_t i = 0; i < p.dim; ++i) {
     const float sum = squares[i] + gradient[i] * gradient[i];
-    const float sigma = (std::sqrt(sum) - std::sqrt(squares[i])) / p.learning_rate;
+    const float sigma = (std::sqrt(sum) - std::sqrt(squares[i])) / p.optimizer.learning_rate;
     squares[i] = sum;
     state[i] = state[i] + (gradient[i] - sigma * weights[i]);
-    left[i] = 0.0F - (std::min(state[i] + p.l1, 0.0F) + std::max(state[i] - p.l1, 0.0F));
+    left[i] = 0.0F - (std::min(state[i] + p.optimizer.l1, 0.0F) +
+                      std::max(state[i] - p.optimizer.l1, 0.0F));
   }
   float share = 1;
-  if (p.rule == Rule::kGroupFtrl) {
+  if (p.rule == PlaceOf<rules::GroupFtrl>()) {
     const float norm = std::sqrt(SumOfSquares(left, p.dim));
-    const float threshold = std::sqrt(static_cast<float>(p.dim)) * p.group_l1;
+    const float threshold = std::sqrt(static_cast<float>(p.dim)) * p.optimizer.group_l1;
     share = norm > threshold ? 1.0F - threshold / norm : 0.0F;
   }
   for (uint32_t i = 0; i < p.dim; ++i) {
-    Set(i, share * left[i] / ((p.ftrl_beta + std::sqrt(squares[i])) / p.learning_rate + p.l2));
+    Set(i, share * left[i] /
+               ((p.optimizer.beta + std::sqrt(squares[i])) / p.optimizer.learning_rate +
+                p.optimizer.l2));
   }
 }
 
@@ -154,24 +164,15 @@ void Store(RowPrecision precision, float value, uint32_t noise, std::byte* to) {
 
 void UpdateRowReference(const RowUpdateParameters& parameters, const RowGradient& row) {
   ReferenceRow reference(parameters, row);
-  switch (parameters.rule) {
-    case Rule::kSgd:
-      return reference.Sgd();
-    case Rule::kMomentum:
-    case Rule::kNesterov:
-      return reference.Momentum();
-    case Rule::kAdagrad:
-      return reference.Adagrad();
-    case Rule::kRowWiseAdagrad:
-      return reference.RowWiseAdagrad();
-    case Rule::kAdam:
-      return reference.Adam();
-    case Rule::kRowWiseAdam:
-      return reference.RowWiseAdam();
-    case Rule::kFtrl:
-    case Rule::kGroupFtrl:
-      return reference.Ftrl();
-  }
+  const auto is = [&]<typename Rule>(Rule) { return parameters.rule == PlaceOf<Rule>(); };
+  if (is(rules::Sgd())) return reference.Sgd();
+  if (is(rules::Momentum()) || is(rules::Nesterov())) return reference.Momentum();
+  if (is(rules::Adagrad())) return reference.Adagrad();
+  if (is(rules::RowWiseAdagrad())) return reference.RowWiseAdagrad();
+  if (is(rules::Adam())) return reference.Adam();
+  if (is(rules::RowWiseAdam())) return reference.RowWiseAdam();
+  if (is(rules::Ftrl()) || is(rules::GroupFtrl())) return reference.Ftrl();
+  FAIL("a rule without a reference");
 }
 
 void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,

@@ -22,7 +22,7 @@ std::vector<float> RandomFloats(Random& random, size_t count, float low, float h
 TEST_CASE(
     "every target updates rows bit-identically to the reference, at any length and alignment") {
   const auto rule = static_cast<RowUpdateRule>(
-      GENERATE(range(0, static_cast<int>(RowUpdateRule::kGroupFtrl) + 1)));
+      GENERATE(range(0, static_cast<int>(std::tuple_size_v<UpdateRules>))));
   const bool prepared = GENERATE(false, true);
   constexpr uint32_t kMaxDim = 130;
   constexpr size_t kRows = 3;
@@ -30,22 +30,23 @@ TEST_CASE(
     Random random(17);
     for (uint32_t dim = 1; dim <= kMaxDim; ++dim) {
       for (size_t offset = 0; offset < 16; ++offset) {
-        const RowUpdateParameters parameters{.rule = rule,
-                                             .dim = dim,
-                                             .learning_rate = 0.07F,
-                                             .weight_bound = 0.8F,
-                                             .max_gradient_norm = prepared ? 1.5F : 0.0F,
-                                             .l2_decay = prepared ? 0.1F : 0.0F,
-                                             .decoupled_decay = prepared ? 0.2F : 0.0F,
-                                             .momentum = 0.9F,
-                                             .epsilon = 1e-10F,
-                                             .accumulator_decay = 0.9F,
-                                             .beta1 = 0.9F,
-                                             .beta2 = 0.99F,
-                                             .l1 = 0.25F,
-                                             .l2 = 0.1F,
-                                             .group_l1 = 0.05F,
-                                             .ftrl_beta = 1.0F};
+        const RowUpdateParameters parameters{
+            .rule = rule,
+            .dim = dim,
+            .optimizer = {.learning_rate = 0.07F,
+                          .momentum = 0.9F,
+                          .epsilon = 1e-10F,
+                          .accumulator_decay = 0.9F,
+                          .beta1 = 0.9F,
+                          .beta2 = 0.99F,
+                          .beta = 1.0F,
+                          .l1 = 0.25F,
+                          .l2 = 0.1F,
+                          .group_l1 = 0.05F,
+                          .weight_decay = prepared ? 0.1F : 0.0F,
+                          .decoupled_weight_decay = prepared ? 0.2F : 0.0F,
+                          .max_gradient_norm = prepared ? 1.5F : 0.0F},
+            .weight_bound = 0.8F};
         // Rows close to one another: a kernel that writes past its row is found out.
         const size_t stride = dim + StateShapeOf(rule).floats(dim) + offset % 3;
         std::vector<float> rows = RandomFloats(random, offset + kRows * stride, 0.0F, 1.0F);
@@ -68,11 +69,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a row that occurs twice in a batch is updated twice, in order") {
-  const RowUpdateParameters parameters{.rule = RowUpdateRule::kAdagrad,
+  const RowUpdateParameters parameters{.rule = PlaceOf<rules::Adagrad>(),
                                        .dim = 20,
-                                       .learning_rate = 0.1F,
-                                       .weight_bound = 10.0F,
-                                       .epsilon = 1e-10F};
+                                       .optimizer = {.learning_rate = 0.1F, .epsilon = 1e-10F},
+                                       .weight_bound = 10.0F};
   ForEachTarget([&] {
     Random random(5);
     std::vector<float> row = RandomFloats(random, 40, 0.1F, 1.0F);
@@ -89,19 +89,18 @@ TEST_CASE("a row that occurs twice in a batch is updated twice, in order") {
 
 TEST_CASE("a gradient that is not finite changes no row, at any position") {
   const auto rule = static_cast<RowUpdateRule>(
-      GENERATE(range(0, static_cast<int>(RowUpdateRule::kGroupFtrl) + 1)));
+      GENERATE(range(0, static_cast<int>(std::tuple_size_v<UpdateRules>))));
   const float bad =
       GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                -std::numeric_limits<float>::infinity());
   ForEachTarget([&] {
     Random random(3);
     for (const uint32_t dim : {1U, 7U, 16U, 33U}) {
-      const RowUpdateParameters parameters{.rule = rule,
-                                           .dim = dim,
-                                           .learning_rate = 0.1F,
-                                           .weight_bound = 10.0F,
-                                           .epsilon = 1e-10F,
-                                           .ftrl_beta = 1.0F};
+      const RowUpdateParameters parameters{
+          .rule = rule,
+          .dim = dim,
+          .optimizer = {.learning_rate = 0.1F, .epsilon = 1e-10F, .beta = 1.0F},
+          .weight_bound = 10.0F};
       const size_t floats = dim + StateShapeOf(rule).floats(dim);
       for (uint32_t at = 0; at < dim; ++at) {
         std::vector<float> rows = RandomFloats(random, 2 * floats, 0.1F, 1.0F);
@@ -124,11 +123,10 @@ TEST_CASE("a row that an update would make infinite is reported, and kept if tol
   const bool keeps = GENERATE(false, true);
   ForEachTarget([&] {
     for (const uint32_t dim : {1U, 7U, 16U, 33U}) {
-      const RowUpdateParameters parameters{.rule = RowUpdateRule::kMomentum,
+      const RowUpdateParameters parameters{.rule = PlaceOf<rules::Momentum>(),
                                            .dim = dim,
-                                           .learning_rate = 0.1F,
+                                           .optimizer = {.learning_rate = 0.1F, .momentum = 0.9F},
                                            .weight_bound = 10.0F,
-                                           .momentum = 0.9F,
                                            .keeps_old_row = keeps};
       for (uint32_t at = 0; at < dim; ++at) {
         std::vector<float> row(2 * dim, 0.5F);
@@ -150,7 +148,7 @@ TEST_CASE("an update of no rows does nothing") {
     std::vector<float> row(4, 1.0F);
     const std::vector<float> gradient(4, 1.0F);
     const RowGradient update{row.data(), gradient.data()};
-    UpdateRows({.rule = RowUpdateRule::kSgd, .dim = 4}, {&update, 0});
+    UpdateRows({.rule = PlaceOf<rules::Sgd>(), .dim = 4}, {&update, 0});
     CHECK(row == std::vector<float>(4, 1.0F));
   });
 }

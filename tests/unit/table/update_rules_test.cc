@@ -1,4 +1,4 @@
-#include "table/sparse_optimizer.h"
+#include "table/update_rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ struct Optimizer {
 
   uint32_t state_floats() const { return StateShapeOf(parameters.rule).floats(parameters.dim); }
   void Update(float learning_rate, const RowGradient& row) {
-    parameters.learning_rate = learning_rate;
+    parameters.optimizer.learning_rate = learning_rate;
     UpdateRows(parameters, {&row, 1});
   }
 
