@@ -1,9 +1,10 @@
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simurgh {
@@ -48,12 +49,30 @@ struct ProcessingConfig {
   uint64_t modulo = 0;                  // 0: off.
 };
 
-// Function that combines the rows of a sample's ids; see data/pooling.h.
-enum class Pooling { kSum, kMean, kSqrtN, kMax, kWeightedSum, kRaw };
+// Combination of the rows of a sample. n is the number of its ids, each the sum of `rows_per_id`
+// consecutive occurrences; r_i are the rows of the occurrences and w_i their weights. A sample
+// without ids gives zeros. An id that occurs twice counts twice. embedding/pooling.cc computes
+// them.
+enum class Pooling {
+  kSum,          // sum of r_i
+  kMean,         // sum of r_i / n
+  kSqrtN,        // sum of r_i / sqrt(n)
+  kMax,          // maximum of each element, the first of equals; rows_per_id is 1
+  kWeightedSum,  // sum of w_i * r_i
+  kRaw,          // (length * D): the rows of the first `length` ids, concatenated, then zeros
+};
 
-// Names in YAML, indexed by Pooling.
-inline constexpr std::array kPoolingNames = {"sum", "mean", "sqrt_n", "max", "weighted_sum", "raw"};
-inline const char* NameOf(Pooling pooling) { return kPoolingNames[static_cast<size_t>(pooling)]; }
+// Names in YAML.
+inline constexpr std::pair<const char*, Pooling> kPoolings[] = {
+    {"sum", Pooling::kSum},
+    {"mean", Pooling::kMean},
+    {"sqrt_n", Pooling::kSqrtN},
+    {"max", Pooling::kMax},
+    {"weighted_sum", Pooling::kWeightedSum},
+    {"raw", Pooling::kRaw}};
+inline const char* NameOf(Pooling pooling) {
+  return std::ranges::find(kPoolings, pooling, [](const auto& one) { return one.second; })->first;
+}
 
 // An id feature. YAML section `features`, in the order of the embeddings in the network's input.
 struct FeatureConfig {

@@ -25,8 +25,8 @@ void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
 }
 
 void ReadPooling(MapReader& in, FeatureConfig* feature) {
-  in.Choice("pooling", "function that combines the rows of a sample's ids, see Pooling",
-            &feature->pooling, kPoolingNames);
+  in.Choice<Pooling>("pooling", "function that combines the rows of a sample's ids, see Pooling",
+                     &feature->pooling, {std::begin(kPoolings), std::end(kPoolings)});
   in.Bool("mask",
           "`raw` without `pad`: whether `dense` gets `max_length` columns that mark filled places",
           &feature->mask);

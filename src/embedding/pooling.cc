@@ -47,14 +47,6 @@ const float* WeightsOf(const FeatureView& feature, size_t sample) {
   return feature.weights.data() + (feature.offsets[sample] - feature.offsets[0]);
 }
 
-// Returns the factor of the sum, forward and backward.
-float FactorOf(const PoolingRule& rule, size_t occurrences) {
-  const auto ids = static_cast<float>(rule.ids_of(occurrences));
-  if (rule.kind == Pooling::kMean) return 1.0F / ids;
-  if (rule.kind == Pooling::kSqrtN) return 1.0F / std::sqrt(ids);
-  return 1.0F;
-}
-
 // Calls visit(id, its occurrences) for the ids of a sample with places in raw; returns their
 // number.
 template <typename Visit>
@@ -68,163 +60,191 @@ size_t ForEachId(const PoolingRule& rule, Occurrences occurrences, const Visit& 
   return used;
 }
 
-// Pools one sample of a feature.
-struct Forward {
+// One sample of a feature with occurrences.
+struct Sample {
   const PoolingInput& input;
-  std::span<const float> rows;
+  Occurrences occurrences;
+  const float* weights;        // One per occurrence; null: all 1.
+  std::span<uint32_t> argmax;  // (D); empty if not needed.
 
-  const float* row(uint32_t occurrence) const {
+  size_t dim() const { return input.dim; }
+  // Where the row of an occurrence begins among `rows`.
+  template <typename T>
+  T* row(std::span<T> rows, uint32_t occurrence) const {
     return rows.data() + input.row_positions[occurrence];
   }
+};
 
-  // Requires occurrences.
-  void Sum(Occurrences occurrences, float* sum) const {
-    CopyTo(sum, row(occurrences[0]), input.dim);
-    for (const uint32_t occurrence : occurrences.subspan(1)) {
-      AddTo(sum, row(occurrence), input.dim);
+void SumRows(const Sample& sample, Occurrences occurrences, std::span<const float> rows,
+             float* sum) {
+  CopyTo(sum, sample.row(rows, occurrences[0]), sample.dim());
+  for (const uint32_t occurrence : occurrences.subspan(1)) {
+    AddTo(sum, sample.row(rows, occurrence), sample.dim());
+  }
+}
+
+void AddToRows(const Sample& sample, Occurrences occurrences, const float* gradient,
+               std::span<float> rows) {
+  for (const uint32_t occurrence : occurrences) {
+    AddTo(sample.row(rows, occurrence), gradient, sample.dim());
+  }
+}
+
+// A pooling has Pool(), which overwrites a block, and its adjoint Unpool(), which adds to the rows
+// of a gradient. Unpool() returns whether the gradients that no row receives are finite.
+
+struct SumPooling {
+  static void Pool(const Sample& sample, std::span<const float> rows, std::span<float> block) {
+    SumRows(sample, sample.occurrences, rows, block.data());
+  }
+  static bool Unpool(const Sample& sample, std::span<const float> block, std::span<float> rows) {
+    AddToRows(sample, sample.occurrences, block.data(), rows);
+    return true;
+  }
+};
+
+// The sum times Kind::Factor(number of ids).
+template <typename Kind>
+struct ScaledPooling {
+  static float FactorOf(const Sample& sample) {
+    return Kind::Factor(static_cast<float>(sample.input.rule.ids_of(sample.occurrences.size())));
+  }
+  static void Pool(const Sample& sample, std::span<const float> rows, std::span<float> block) {
+    SumRows(sample, sample.occurrences, rows, block.data());
+    const float factor = FactorOf(sample);
+    for (float& value : block) value *= factor;
+  }
+  static bool Unpool(const Sample& sample, std::span<const float> block, std::span<float> rows) {
+    const float factor = FactorOf(sample);
+    for (const uint32_t occurrence : sample.occurrences) {
+      AddScaled(sample.row(rows, occurrence), block.data(), factor, sample.dim());
+    }
+    return true;
+  }
+};
+
+struct MeanPooling : ScaledPooling<MeanPooling> {
+  static float Factor(float ids) { return 1.0F / ids; }
+};
+
+struct SqrtNPooling : ScaledPooling<SqrtNPooling> {
+  static float Factor(float ids) { return 1.0F / std::sqrt(ids); }
+};
+
+struct WeightedSumPooling {
+  static void Pool(const Sample& sample, std::span<const float> rows, std::span<float> block) {
+    if (sample.weights == nullptr) return SumPooling::Pool(sample, rows, block);
+    std::ranges::fill(block, 0.0F);
+    for (size_t i = 0; i < sample.occurrences.size(); ++i) {
+      AddScaled(block.data(), sample.row(rows, sample.occurrences[i]), sample.weights[i],
+                sample.dim());
     }
   }
-
-  void ScaledSum(Occurrences occurrences, float* sum) const {
-    Sum(occurrences, sum);
-    const float factor = FactorOf(input.rule, occurrences.size());
-    for (size_t d = 0; d < input.dim; ++d) sum[d] *= factor;
-  }
-
-  void WeightedSum(Occurrences occurrences, const float* weights, float* sum) const {
-    if (weights == nullptr) return Sum(occurrences, sum);
-    std::fill(sum, sum + input.dim, 0.0F);
-    for (size_t i = 0; i < occurrences.size(); ++i) {
-      AddScaled(sum, row(occurrences[i]), weights[i], input.dim);
+  static bool Unpool(const Sample& sample, std::span<const float> block, std::span<float> rows) {
+    if (sample.weights == nullptr) return SumPooling::Unpool(sample, block, rows);
+    for (size_t i = 0; i < sample.occurrences.size(); ++i) {
+      AddScaled(sample.row(rows, sample.occurrences[i]), block.data(), sample.weights[i],
+                sample.dim());
     }
+    return true;
   }
+};
 
-  // argmax: null if not needed.
-  void Max(Occurrences occurrences, float* largest, uint32_t* argmax) const {
-    CopyTo(largest, row(occurrences[0]), input.dim);
-    if (argmax == nullptr) return MaxAlone(occurrences.subspan(1), largest);
-    std::fill(argmax, argmax + input.dim, 0U);
-    for (uint32_t i = 1; i < occurrences.size(); ++i) {
-      const float* candidate = row(occurrences[i]);
-      for (size_t d = 0; d < input.dim; ++d) {
+struct MaxPooling {
+  static void Pool(const Sample& sample, std::span<const float> rows, std::span<float> block) {
+    float* const largest = block.data();
+    CopyTo(largest, sample.row(rows, sample.occurrences[0]), sample.dim());
+    if (sample.argmax.empty()) return PoolAlone(sample, rows, largest);
+    std::ranges::fill(sample.argmax, 0U);
+    for (uint32_t i = 1; i < sample.occurrences.size(); ++i) {
+      const float* candidate = sample.row(rows, sample.occurrences[i]);
+      for (size_t d = 0; d < sample.dim(); ++d) {
         if (candidate[d] <= largest[d]) continue;
         largest[d] = candidate[d];
-        argmax[d] = i;
+        sample.argmax[d] = i;
       }
     }
   }
+  static bool Unpool(const Sample& sample, std::span<const float> block, std::span<float> rows) {
+    for (size_t d = 0; d < sample.dim(); ++d) {
+      sample.row(rows, sample.occurrences[sample.argmax[d]])[d] += block[d];
+    }
+    return true;
+  }
 
-  void MaxAlone(Occurrences occurrences, float* largest) const {
-    for (const uint32_t occurrence : occurrences) {
-      const float* candidate = row(occurrence);
-      for (size_t d = 0; d < input.dim; ++d) {
+ private:
+  static void PoolAlone(const Sample& sample, std::span<const float> rows, float* largest) {
+    for (const uint32_t occurrence : sample.occurrences.subspan(1)) {
+      const float* candidate = sample.row(rows, occurrence);
+      for (size_t d = 0; d < sample.dim(); ++d) {
         largest[d] = candidate[d] <= largest[d] ? largest[d] : candidate[d];
       }
     }
   }
+};
 
-  void Raw(Occurrences occurrences, std::span<float> places) const {
-    const size_t used = ForEachId(input.rule, occurrences, [&](size_t id, Occurrences of_id) {
-      Sum(of_id, places.data() + id * input.dim);
-    });
-    std::fill(places.begin() + static_cast<ptrdiff_t>(used * input.dim), places.end(), 0.0F);
+struct RawPooling {
+  static void Pool(const Sample& sample, std::span<const float> rows, std::span<float> block) {
+    const auto sum = [&](size_t id, Occurrences of_id) {
+      SumRows(sample, of_id, rows, block.data() + id * sample.dim());
+    };
+    const size_t used = ForEachId(sample.input.rule, sample.occurrences, sum);
+    std::ranges::fill(block.subspan(used * sample.dim()), 0.0F);
+  }
+  static bool Unpool(const Sample& sample, std::span<const float> block, std::span<float> rows) {
+    const auto add = [&](size_t id, Occurrences of_id) {
+      AddToRows(sample, of_id, block.data() + id * sample.dim(), rows);
+    };
+    const size_t used = ForEachId(sample.input.rule, sample.occurrences, add);
+    return AllFinite(block.subspan(used * sample.dim()));
   }
 };
 
-// The adjoint of Forward.
-struct Backward {
-  const PoolingInput& input;
-  std::span<float> row_gradients;
-
-  float* row(uint32_t occurrence) const {
-    return row_gradients.data() + input.row_positions[occurrence];
+// Returns use(pooling) for the pooling of this kind.
+template <typename Use>
+auto WithPooling(Pooling kind, const Use& use) {
+  switch (kind) {
+    case Pooling::kSum:
+      return use(SumPooling());
+    case Pooling::kMean:
+      return use(MeanPooling());
+    case Pooling::kSqrtN:
+      return use(SqrtNPooling());
+    case Pooling::kWeightedSum:
+      return use(WeightedSumPooling());
+    case Pooling::kMax:
+      return use(MaxPooling());
+    case Pooling::kRaw:
+      break;
   }
-
-  void Sum(Occurrences occurrences, const float* gradient) const {
-    for (const uint32_t occurrence : occurrences) AddTo(row(occurrence), gradient, input.dim);
-  }
-
-  void ScaledSum(Occurrences occurrences, const float* gradient) const {
-    const float factor = FactorOf(input.rule, occurrences.size());
-    for (const uint32_t occurrence : occurrences) {
-      AddScaled(row(occurrence), gradient, factor, input.dim);
-    }
-  }
-
-  void WeightedSum(Occurrences occurrences, const float* weights, const float* gradient) const {
-    if (weights == nullptr) return Sum(occurrences, gradient);
-    for (size_t i = 0; i < occurrences.size(); ++i) {
-      AddScaled(row(occurrences[i]), gradient, weights[i], input.dim);
-    }
-  }
-
-  void Max(Occurrences occurrences, const float* gradient, const uint32_t* argmax) const {
-    for (size_t d = 0; d < input.dim; ++d) row(occurrences[argmax[d]])[d] += gradient[d];
-  }
-
-  // Returns whether the gradients of places without an id are finite.
-  bool Raw(Occurrences occurrences, std::span<const float> places) const {
-    const size_t used = ForEachId(input.rule, occurrences, [&](size_t id, Occurrences of_id) {
-      Sum(of_id, places.data() + id * input.dim);
-    });
-    return AllFinite(places.subspan(used * input.dim));
-  }
-};
-
-// Returns the argmax of a sample; empty if the input has none.
-std::span<uint32_t> ArgmaxOf(const PoolingInput& input, size_t sample) {
-  return input.argmax.empty() ? input.argmax : input.argmax.subspan(sample * input.dim, input.dim);
+  return use(RawPooling());
 }
 
-void PoolSample(const PoolingInput& input, std::span<const float> rows, size_t sample,
+Sample SampleOf(const PoolingInput& input, size_t sample) {
+  return {
+      input, input.feature.sample(sample), WeightsOf(input.feature, sample),
+      input.argmax.empty() ? input.argmax : input.argmax.subspan(sample * input.dim, input.dim)};
+}
+
+void PoolSample(const PoolingInput& input, std::span<const float> rows, size_t number,
                 std::span<float> block) {
   PrefetchAfter(block.data(), block.size());
-  const Occurrences occurrences = input.feature.sample(sample);
-  if (occurrences.empty()) {
+  const Sample sample = SampleOf(input, number);
+  if (sample.occurrences.empty()) {
     std::ranges::fill(block, 0.0F);
     return;
   }
-  const Forward forward{input, rows};
-  switch (input.rule.kind) {
-    case Pooling::kSum:
-      return forward.Sum(occurrences, block.data());
-    case Pooling::kMean:
-    case Pooling::kSqrtN:
-      return forward.ScaledSum(occurrences, block.data());
-    case Pooling::kWeightedSum:
-      return forward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
-    case Pooling::kMax:
-      return forward.Max(occurrences, block.data(), ArgmaxOf(input, sample).data());
-    case Pooling::kRaw:
-      return forward.Raw(occurrences, block);
-  }
+  WithPooling(input.rule.kind, [&](auto pooling) { pooling.Pool(sample, rows, block); });
 }
 
 // Returns whether the gradients that no row receives are finite.
-bool UnpoolSample(const PoolingInput& input, size_t sample, std::span<const float> block,
+bool UnpoolSample(const PoolingInput& input, size_t number, std::span<const float> block,
                   std::span<float> row_gradients) {
   PrefetchAfter(block.data(), block.size());
-  const Occurrences occurrences = input.feature.sample(sample);
-  if (occurrences.empty()) return AllFinite(block);
-  const Backward backward{input, row_gradients};
-  switch (input.rule.kind) {
-    case Pooling::kSum:
-      backward.Sum(occurrences, block.data());
-      break;
-    case Pooling::kMean:
-    case Pooling::kSqrtN:
-      backward.ScaledSum(occurrences, block.data());
-      break;
-    case Pooling::kWeightedSum:
-      backward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
-      break;
-    case Pooling::kMax:
-      backward.Max(occurrences, block.data(), ArgmaxOf(input, sample).data());
-      break;
-    case Pooling::kRaw:
-      return backward.Raw(occurrences, block);
-  }
-  return true;
+  const Sample sample = SampleOf(input, number);
+  if (sample.occurrences.empty()) return AllFinite(block);
+  return WithPooling(input.rule.kind,
+                     [&](auto pooling) { return pooling.Unpool(sample, block, row_gradients); });
 }
 
 bool FitsArgmax(const PoolingInput& input) {

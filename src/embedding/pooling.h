@@ -10,18 +10,7 @@
 
 namespace simurgh {
 
-// Combines a feature's rows to its block of the embedding matrix. n is the number of a sample's
-// ids, each the sum of `rows_per_id` consecutive occurrences; r_i are the rows of the occurrences
-// and w_i their weights:
-//
-//   sum           sum of r_i
-//   mean          sum of r_i / n
-//   sqrt_n        sum of r_i / sqrt(n)
-//   max           maximum of each element, the first of equals. rows_per_id is 1.
-//   weighted_sum  sum of w_i * r_i
-//   raw           (length * D) the first `length` ids' rows, concatenated, then zeros
-//
-// A sample without ids gives zeros. An id that occurs twice counts twice.
+// Combines a feature's rows to its block of the embedding matrix, as Pooling says.
 struct PoolingRule {
   Pooling kind = Pooling::kSum;
   uint32_t length = 0;       // raw: places per sample.

@@ -26,7 +26,7 @@ struct RowCacheMetrics {
         rows(registry.GetGauge("simurgh_worker_row_cache_rows", "Rows in the row cache.")),
         bytes(registry.GetGauge("simurgh_worker_row_cache_bytes", "Memory of the row cache.")),
         age_steps(registry.GetHistogram("simurgh_worker_row_cache_age_steps",
-                                        "Age of cached rows that pulls find.", PowersOfTwo(64))) {}
+                                        "Age of cached rows that pulls found.", PowersOfTwo(64))) {}
 
   Counter& hits;
   Counter& misses;
