@@ -10,6 +10,7 @@
 #include "services/api/dense_rpc.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
+#include "services/nn_worker/cluster_port.h"
 #include "services/runtime/io_thread.h"
 #include "telemetry/metrics.h"
 #include "train/learning_rates.h"
@@ -22,7 +23,7 @@ namespace simurgh {
 //
 // Threads: the port's.
 // Lifetime: outlive every call.
-class LocalCluster : public EmbeddingPort {
+class LocalCluster : public EmbeddingPort, public ClusterPort {
  public:
   // Errors: of ParameterServer::Create. Lifetime: `rates` outlive the cluster.
   static StatusOr<std::unique_ptr<LocalCluster>> Create(const ClusterConfig& config,
@@ -37,12 +38,13 @@ class LocalCluster : public EmbeddingPort {
   void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
-  // As BatchClient::SaveRows().
-  StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
-  StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call);
-
-  // Dense weights of mode async.
-  DensePort& dense() { return *dense_; }
+  EmbeddingPort& batches() override { return *this; }
+  DensePort* dense() override { return dense_.get(); }
+  StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call) override;
+  StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call) override;
+  // The servers end with the process, and no call waits for another one.
+  void EndRun(const StepId& /*step_id*/, std::chrono::milliseconds /*timeout*/) override {}
+  void StopAfter(std::chrono::milliseconds /*pause*/) override {}
 
   // Requires that no call is in flight. The worker owns the servers.
   const std::vector<ParameterServer*>& servers() const { return servers_; }

@@ -19,8 +19,6 @@
 #include "base/log.h"
 #include "base/step_id.h"
 #include "data/guess/label_texts.h"
-#include "services/api/batch_rpc.h"
-#include "services/api/dense_rpc.h"
 #include "services/nn_worker/checkpointer.h"
 #include "services/nn_worker/loader_methods.h"
 #include "services/nn_worker/local_cluster.h"
@@ -28,16 +26,15 @@
 #include "services/nn_worker/model_update.h"
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/quality_warnings.h"
+#include "services/nn_worker/remote_cluster.h"
 #include "services/nn_worker/rendezvous.h"
 #include "services/nn_worker/resume.h"
 #include "services/nn_worker/training_end.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
-#include "services/runtime/io_thread.h"
 #include "services/runtime/listener.h"
 #include "services/runtime/log_limiter.h"
 #include "services/runtime/peer_monitor.h"
-#include "services/runtime/rpc_setup.h"
 #include "train/learning_rates.h"
 
 namespace simurgh {
@@ -49,56 +46,6 @@ constexpr std::chrono::seconds kStopGrace{3};
 constexpr std::chrono::seconds kEndGrace{2};
 // Time for loaders to submit their next batch and receive the result of the run.
 constexpr std::chrono::seconds kLoaderGrace{2};
-
-// The cluster's embedding workers, reached over the network.
-class RemoteCluster {
- public:
-  RemoteCluster(DaemonContext& context, const LearningRates& rates)
-      : observer_(context.metrics(), RpcSide::kClient), thread_("rpc", context.config().rpc.spin) {
-    const ClusterConfig& config = context.config();
-    rpc::Hello hello = context.hello();
-    hello.run = hello.incarnation;
-    std::vector<std::unique_ptr<PeerClients>> workers;
-    const std::vector<InstanceConfig>& peers = config.embedding_worker.instances;
-    for (size_t i = 0; i < peers.size(); ++i) {
-      workers.push_back(std::make_unique<PeerClients>(
-          thread_.executor(), peers[i].address, hello,
-          OptionsFor(context.rpc_options().client, "embedding-worker", peers, i), &observer_));
-    }
-    client_ = std::make_unique<BatchClient>(thread_.executor(), std::move(workers), config, rates);
-    if (config.training.mode != TrainingConfig::Mode::kAsync) return;
-    std::vector<std::unique_ptr<DenseServer>> servers;
-    for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
-      auto client = std::make_unique<rpc::Client>(
-          thread_.executor(), config.embedding_ps.instances[i].address, hello,
-          OptionsFor(context.rpc_options().client, "embedding-ps", config.embedding_ps.instances,
-                     i),
-          &observer_);
-      servers.push_back(
-          std::make_unique<RemoteDenseServer>(absl::StrCat("embedding-ps ", i), std::move(client)));
-    }
-    dense_ = std::make_unique<DenseClient>(thread_.executor(), std::move(servers),
-                                           config.rpc.call_timeout);
-  }
-
-  // The clients' executor thread destroys them.
-  ~RemoteCluster() {
-    thread_.RunAndWait([this] {
-      client_.reset();
-      dense_.reset();
-    });
-  }
-
-  BatchClient& port() { return *client_; }
-  // Null unless the mode is async.
-  DensePort* dense() { return dense_.get(); }
-
- private:
-  RpcMetrics observer_;
-  std::unique_ptr<BatchClient> client_;
-  std::unique_ptr<DenseClient> dense_;
-  IoThread thread_;
-};
 
 class NnWorker : public Daemon {
  public:
@@ -133,10 +80,10 @@ class NnWorker : public Daemon {
     SIMURGH_RETURN_IF_ERROR(daemon->Listen(context, standalone));
     if (standalone) {
       SIMURGH_ASSIGN_OR_RETURN(
-          daemon->local_,
+          daemon->cluster_,
           LocalCluster::Create(context.config(), context.metrics(), daemon->learning_rates_));
     } else {
-      daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
+      daemon->cluster_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
       daemon->monitor_ = std::make_unique<PeerMonitor>(context, PeersOf(context));
     }
     if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
@@ -201,18 +148,17 @@ class NnWorker : public Daemon {
       }
     });
     const std::stop_callback canceller(cancel.get_token(), [this] {
-      if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
+      cluster_->StopAfter(kStopGrace);
       if (checkpointer_ != nullptr) checkpointer_->Stop();
     });
-    DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
-    StatusOr<TrainResult> result = Train(dense, cancel.get_token());
+    StatusOr<TrainResult> result = Train(cancel.get_token());
     if (monitor_ != nullptr) monitor_->Stop();  // Other ranks may end now.
     if (fed_ != nullptr) NotifyLoaders(result.status());
     if (checkpointer_ != nullptr) {
       const Status saved = SaveLast(result, stop);
       if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
     }
-    if (remote_ != nullptr && joined_.run != 0) remote_->port().EndRun(joined_, kEndGrace);
+    if (joined_.run != 0) cluster_->EndRun(joined_, kEndGrace);
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
       return absl::OkStatus();
@@ -239,10 +185,6 @@ class NnWorker : public Daemon {
            (absl::IsUnavailable(failure) || absl::IsAborted(failure) ||
             absl::IsDeadlineExceeded(failure) ||
             (trains_ && absl::IsDataLoss(failure)));  // A server's rows.
-  }
-
-  EmbeddingPort& Port() {
-    return local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
   }
 
   void CreateCheckpointer(DaemonContext& context) {
@@ -332,7 +274,7 @@ class NnWorker : public Daemon {
     return peers;
   }
 
-  StatusOr<TrainResult> Train(DensePort* dense, const std::stop_token& stop) {
+  StatusOr<TrainResult> Train(const std::stop_token& stop) {
     if (monitor_ != nullptr) SIMURGH_RETURN_IF_ERROR(monitor_->Await(stop));
     if (fed_ != nullptr) SIMURGH_RETURN_IF_ERROR(AwaitLoaders(stop));
     JointRun joint{.collective = nullptr, .run = run_};
@@ -353,7 +295,7 @@ class NnWorker : public Daemon {
                  job_->start().steps);
     trains_ = true;
     if (checkpointer_ != nullptr) job_->SaveWith(*checkpointer_);
-    return job_->Run(Port(), dense, joint.run, *joint.collective, stop);
+    return job_->Run(cluster_->batches(), cluster_->dense(), joint.run, *joint.collective, stop);
   }
 
   // Rank 0 lets the servers begin the run with the rows of the checkpoint, if there is one, or with
@@ -404,9 +346,7 @@ class NnWorker : public Daemon {
                      const std::stop_token& stop) {
     const RestoreRowsCall call{
         .run = joined_.run, .ranks = joined_.ranks, .model = model, .step = step, .load = loads_++};
-    const auto restore = [&] {
-      return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
-    };
+    const auto restore = [&] { return cluster_->RestoreRows(call); };
     return AwaitRows(what, job_->config().training.retry_deadline, restore, nullptr, stop).status();
   }
 
@@ -463,7 +403,8 @@ class NnWorker : public Daemon {
         .evaluation = evaluation,
         .dense = DenseCopy(job_->network(), on_servers ? &training.dense_optimizer : nullptr,
                            state.server_optimizer),
-        .probe = has_format_of_model_ ? MakeProbe(*job_, Port(), joined_.run, state) : "",
+        .probe =
+            has_format_of_model_ ? MakeProbe(*job_, cluster_->batches(), joined_.run, state) : "",
         .update = UpdateAt(state, is_end),
         .step_time =
             std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
@@ -518,9 +459,7 @@ class NnWorker : public Daemon {
   }
 
   ModelSaver::SaveRows SaveRowsFunction() {
-    return [this](const SaveRowsCall& call) {
-      return local_ != nullptr ? local_->SaveRows(call) : remote_->port().SaveRows(call);
-    };
+    return [this](const SaveRowsCall& call) { return cluster_->SaveRows(call); };
   }
 
   // Of the model that training ends with.
@@ -602,10 +541,9 @@ class NnWorker : public Daemon {
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
   std::unique_ptr<LoaderBuffer> fed_;   // Null: the nn-worker reads the files.
   std::unique_ptr<LoaderService> feeding_;
-  std::unique_ptr<LocalCluster> local_;  // Either this or remote_ is set.
-  std::unique_ptr<RemoteCluster> remote_;
+  std::unique_ptr<ClusterPort> cluster_;
   std::unique_ptr<Checkpointer> checkpointer_;  // Null like saver_.
-  std::unique_ptr<PeerMonitor> monitor_;        // Null with local_.
+  std::unique_ptr<PeerMonitor> monitor_;        // Null with --standalone.
 };
 
 }  // namespace

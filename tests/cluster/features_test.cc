@@ -36,7 +36,7 @@ EvaluationResult Train(const ClusterConfig& config, std::string* metrics = nullp
   INFO(job.status().ToString());
   REQUIRE(job.ok());
   const StatusOr<TrainResult> result =
-      (*job)->Run(**cluster, &(*cluster)->dense(), /*run=*/1, *NewLocalCollective(), {});
+      (*job)->Run(**cluster, (*cluster)->dense(), /*run=*/1, *NewLocalCollective(), {});
   INFO(result.status().ToString());
   REQUIRE(result.ok());
   if (metrics != nullptr) *metrics = registry.Serialize();

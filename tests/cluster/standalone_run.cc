@@ -31,7 +31,7 @@ Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::s
   auto job = TrainingJob::Create(*config, registry);
   REQUIRE(job.ok());
   const StatusOr<TrainResult> result =
-      (*job)->Run(**cluster, &(*cluster)->dense(), /*run=*/1, *NewLocalCollective(), {});
+      (*job)->Run(**cluster, (*cluster)->dense(), /*run=*/1, *NewLocalCollective(), {});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
 
