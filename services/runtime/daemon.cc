@@ -137,28 +137,22 @@ StatusOr<ClusterConfig> Load(const DaemonDescription& description, const DaemonF
                            flags.config_place);
 }
 
-void Reload(DaemonContext& context, const DaemonDescription& description,
-            const DaemonFlags& flags) {
+// Returns what it has read.
+StatusOr<std::string> Reload(DaemonContext& context, const DaemonDescription& description,
+                             const DaemonFlags& flags) {
   if (!flags.config_path.empty() && !std::filesystem::is_regular_file(flags.config_path)) {
-    spdlog::error("SIGHUP: kept the running configuration: {} is not a regular file",
-                  flags.config_path);
-    return;
+    return absl::InvalidArgumentError(absl::StrCat(flags.config_path, " is not a regular file"));
   }
-  const StatusOr<ClusterConfig> config = Load(description, flags);
-  const Status status = config.ok() ? context.Reload(*config) : config.status();
-  if (status.ok()) {
-    spdlog::info("SIGHUP: reloaded {}", flags.config_path);
-  } else {
-    spdlog::error("SIGHUP: kept the running configuration: {}", std::string(status.message()));
-  }
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, Load(description, flags));
+  SIMURGH_RETURN_IF_ERROR(context.Reload(config));
+  return flags.config_path;
 }
 
 ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
                     DaemonContext& context, const StartDaemon& start) {
-  const StopSignals signals(context.stop_source(), [&] { Reload(context, description, flags); });
-  const Status files =
-      RaiseOpenFiles("rpc.max_connections", context.rpc_options().server.max_connections);
-  if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
+  ProcessFrame frame(context.stop_source(), "rpc.max_connections",
+                     context.rpc_options().server.max_connections);
+  frame.SetReload([&] { return Reload(context, description, flags); });
   AddProcessMetrics(context.metrics(), description.role,
                     [&context] { return context.readiness(); });
   StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);

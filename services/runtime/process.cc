@@ -150,6 +150,10 @@ void ReportShortages(const char* program) {
   if (before != OnTerminate) other_handler = before;
 }
 
+namespace {
+
+// Raises the soft limit of open files, usually 1,024, to the hard limit. Errors: RESOURCE_EXHAUSTED
+// if the hard limit is too low for `max_connections`, with the remedy.
 Status RaiseOpenFiles(const char* key, uint32_t max_connections) {
   rlimit limit{};
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
@@ -161,6 +165,32 @@ Status RaiseOpenFiles(const char* key, uint32_t max_connections) {
   return absl::ResourceExhaustedError(absl::StrCat(
       key, ": ", max_connections, " connections need ", needed, " open files, but the limit is ",
       raised.rlim_cur, "; raise the hard limit (ulimit -Hn, LimitNOFILE of a systemd unit)"));
+}
+
+}  // namespace
+
+ProcessFrame::ProcessFrame(std::stop_source stop, const char* connections_key,
+                           uint32_t max_connections)
+    : signals_(std::move(stop), [this] { Reload(); }) {
+  const Status files = RaiseOpenFiles(connections_key, max_connections);
+  if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
+}
+
+void ProcessFrame::SetReload(std::function<StatusOr<std::string>()> reload) {
+  MutexLock lock(mutex_);
+  reload_ = std::move(reload);
+}
+
+void ProcessFrame::Reload() {
+  MutexLock lock(mutex_);
+  if (!reload_) return;
+  const StatusOr<std::string> read = reload_();
+  if (read.ok()) {
+    spdlog::info("SIGHUP: reloaded {}", *read);
+  } else {
+    spdlog::error("SIGHUP: kept the running configuration: {}",
+                  std::string(read.status().message()));
+  }
 }
 
 }  // namespace simurgh

@@ -6,8 +6,10 @@
 #include <stop_token>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include <boost/asio/signal_set.hpp>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/io_thread.h"
@@ -38,6 +40,27 @@ class StopSignals {
   boost::asio::signal_set signals_;
 };
 
+// The frame of a process that works until a stop: signals, the limit of open files, reloads.
+//
+// Threads: construct before starting threads, see StopSignals. SetReload: any.
+class ProcessFrame {
+ public:
+  // connections_key: the configuration key of max_connections.
+  ProcessFrame(std::stop_source stop, const char* connections_key, uint32_t max_connections);
+
+  // SIGHUP calls `reload` on the thread of signals. It returns what it has read, for the log; after
+  // an error, which is logged, nothing has changed. Null, as at the start: SIGHUP is ignored. After
+  // the return, the function of before is not running.
+  void SetReload(std::function<StatusOr<std::string>()> reload);
+
+ private:
+  void Reload();
+
+  Mutex mutex_;  // Held over a reload.
+  std::function<StatusOr<std::string>()> reload_ ABSL_GUARDED_BY(mutex_);
+  const StopSignals signals_;
+};
+
 // Makes an exception that ends a thread, because the system refuses memory or a thread, end the
 // process with ReportException() and its code, not by SIGABRT. program: its name, which must
 // outlive the process.
@@ -51,10 +74,5 @@ bool AwaitStop(const std::stop_token& stop,
 // `service`. readiness: as for HttpEndpoint::Start.
 void AddProcessMetrics(MetricRegistry& registry, const std::string& role,
                        std::function<Readiness()> readiness);
-
-// Raises the soft limit of open files, usually 1,024, to the hard limit.
-// key: the configuration key of `max_connections`.
-// Errors: RESOURCE_EXHAUSTED if the hard limit is too low for `max_connections`, with the remedy.
-Status RaiseOpenFiles(const char* key, uint32_t max_connections);
 
 }  // namespace simurgh

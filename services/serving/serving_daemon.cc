@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/http_server.h"
 #include "services/runtime/process.h"
@@ -167,35 +166,19 @@ class Serving {
 
 Status RunServing(const ServingConfig& config, const ServingParts& parts, std::ostream& out) {
   std::stop_source stop;
-  Mutex mutex;
-  Serving* running = nullptr;  // Guarded by `mutex`. Null before the start and from the drain on.
+  ProcessFrame frame(stop, "serving.max_connections", config.max_connections);
   Serving serving(config);
-  const StopSignals signals(stop, [&] {
-    MutexLock lock(mutex);
-    if (running == nullptr) return;
-    const StatusOr<ServingConfig> again = parts.reload();
-    const Status status = again.ok() ? running->Reload(*again) : again.status();
-    if (status.ok()) {
-      spdlog::info("SIGHUP: reloaded certificate, tokens and version");
-    } else {
-      spdlog::error("SIGHUP: nothing has changed: {}", std::string(status.message()));
-    }
-  });
-  const Status files = RaiseOpenFiles("serving.max_connections", config.max_connections);
-  if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
   if (const Status started = serving.Start(parts); !started.ok()) {
     return absl::IsAlreadyExists(started) ? absl::InvalidArgumentError(started.message()) : started;
   }
-  {
-    MutexLock lock(mutex);
-    running = &serving;
-  }
+  frame.SetReload([&]() -> StatusOr<std::string> {
+    SIMURGH_ASSIGN_OR_RETURN(const ServingConfig again, parts.reload());
+    SIMURGH_RETURN_IF_ERROR(serving.Reload(again));
+    return "certificate, tokens and version";
+  });
   out << "simurgh: serving at " << serving.url() << std::endl;
   AwaitStop(stop.get_token());
-  {
-    MutexLock lock(mutex);
-    running = nullptr;
-  }
+  frame.SetReload(nullptr);
   serving.Drain();
   spdlog::info("exiting: code=0");
   return absl::OkStatus();

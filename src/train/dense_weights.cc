@@ -54,8 +54,7 @@ namespace {
 
 constexpr char kAverage[] = "average.weights";
 
-// Returns whether a network has the tensor besides PredictionTensors(), see
-// DenseNetwork::tensors().
+// What a network has besides PredictionTensors(), see DenseNetwork::tensors().
 bool IsOfTraining(std::string_view name) {
   return name.starts_with("optimizer.") || name.starts_with("average.") || name == "loss_scale";
 }

@@ -10,7 +10,7 @@
 namespace simurgh {
 namespace {
 
-// Indexed by AllReduceConfig::Precision.
+// By AllReduceConfig::Precision.
 constexpr ReducePrecision kPrecisions[] = {ReducePrecision::kF32, ReducePrecision::kBf16,
                                            ReducePrecision::kInt8};
 

@@ -154,8 +154,7 @@ std::vector<uint64_t> DataPosition::Numbers() const {
 
 void DataPosition::Merge(std::span<const uint64_t> numbers) {
   Reading& reading = readings_.back();
-  // Numbers per share: of `next` and of the place.
-  constexpr size_t kNumbers = 4 + std::tuple_size_v<decltype(ReadPlace::at)>;
+  constexpr size_t kNumbers = 4 + std::tuple_size_v<decltype(ReadPlace::at)>;  // Of a share.
   SIMURGH_CHECK_EQ(numbers.size(), 1 + kNumbers * reading.next.size());
   files_ = std::max(files_, static_cast<uint32_t>(numbers[0]));
   for (size_t share = 0; share < reading.next.size(); ++share) {

@@ -7,9 +7,8 @@
 
 namespace simurgh {
 
-// Returns a warning for each text of a label's `positive` and `negative` that is in none of the
-// first 200,000 rows of each training file; none if a file cannot be read without its
-// configuration.
+// A warning for each text of `positive` and `negative` of a label that is in none of the first
+// 200,000 rows of each training file. Empty if a file cannot be read without its configuration.
 std::vector<std::string> UnusedLabelTexts(const DataConfig& data);
 
 }  // namespace simurgh
