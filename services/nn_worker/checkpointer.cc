@@ -15,7 +15,8 @@
 namespace simurgh {
 namespace {
 
-// Between two signs of life for the servers while a failed save waits for a request.
+// Interval of calls that keep the run alive on the servers, while a failed save waits for a
+// request.
 constexpr std::chrono::seconds kKeepAlive{1};
 
 // Longest wait of one call; the next one reports the progress.

@@ -25,20 +25,20 @@
 namespace simurgh {
 
 // Saves the model of rank 0 on a thread, one save at a time: while training continues, after its
-// end, and when `simurgh checkpoint` asks. CheckpointSchedule decides. Counts in metrics.
+// end, and when `simurgh checkpoint` requests it. CheckpointSchedule decides. Counts in metrics.
 //
 // Threads: see CheckpointPort and the members.
 class Checkpointer final : public CheckpointPort {
  public:
-  // Saves a model; may be called again after an error. Threads: the save's.
+  // Saves a model; may be called again after an error. Threads: the thread of the save.
   using Work =
       std::function<StatusOr<SavedCheckpoint>(const OnRows& on_rows, const std::stop_token& stop)>;
-  // Copies what training changes next. Threads: the trainer's.
+  // Copies the values that the next steps change. Threads: the trainer's.
   using Prepare = std::function<Work(const TrainState& state)>;
-  // Replaces the servers' rows. Threads: the load's.
+  // Replaces the servers' rows. Threads: the thread of the load.
   using Load = std::function<Status(uint64_t step, const std::stop_token& stop)>;
 
-  // best: what the saves add to. Lifetime: `best` and the registry outlive it.
+  // best: receives the saved checkpoints. Lifetime: `best` and the registry outlive it.
   Checkpointer(const CheckpointConfig& config, BestCheckpoints& best, Prepare prepare, Load load,
                MetricRegistry& registry);
   ~Checkpointer() override;  // Stops the save and waits.
@@ -63,11 +63,11 @@ class Checkpointer final : public CheckpointPort {
 
   // Waits for the save under way, then saves the model of the end. After an error, with on_error:
   // continue, it logs the error and saves again at each request, until it succeeds or a stop is
-  // requested. work: for a folder in place of checkpoint.directory, or for that one. keep_alive:
+  // requested. work: saves to `directory`, or to checkpoint.directory if that is empty. keep_alive:
   // called regularly meanwhile, and an error ends the wait; empty if no request can come. Threads:
   // the trainer's.
-  // Errors: of the last attempt; of keep_alive. DATA_LOSS ends the attempts: the servers have lost
-  // rows.
+  // Errors: those of the last attempt and of keep_alive. DATA_LOSS ends the attempts: the servers
+  // have lost rows.
   Status SaveLast(const std::function<Work(const std::string& directory)>& work,
                   const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
@@ -79,33 +79,34 @@ class Checkpointer final : public CheckpointPort {
 
   // --- Requests. Threads: any.
 
-  // What is known of a request.
+  // The state of a request.
   struct Answer {
     bool done = false;
-    SavedCheckpoint saved;  // If done.
-    uint64_t rows = 0;      // Written by the save under way.
-    uint64_t all_rows = 0;  // To write; 0 until known.
+    SavedCheckpoint saved;  // Set if done.
+    uint64_t rows = 0;      // Number of rows written by the save under way.
+    uint64_t all_rows = 0;  // Number of rows to write; 0 until known.
   };
-  // Asks for a save at the next step. directory: in place of checkpoint.directory, once the save of
-  // the end has failed; empty: that one. Returns the number of the request. Errors: of Refuse();
-  // FAILED_PRECONDITION for a directory while training goes on; INVALID_ARGUMENT for one that is
-  // not absolute.
+  // Requests a save at the next step. directory: replaces checkpoint.directory, once the save of
+  // the end has failed; empty: checkpoint.directory. Returns the number of the request. Errors: the
+  // reason given to Refuse(); FAILED_PRECONDITION for a directory while training continues;
+  // INVALID_ARGUMENT for one that is not absolute.
   StatusOr<uint64_t> Request(std::string directory = {});
-  // Errors: OUT_OF_RANGE for a number that is not of a request; of the save; of Refuse().
+  // Returns the state of a request.
+  // Errors: OUT_OF_RANGE for an unknown number; those of the save; the reason given to Refuse().
   StatusOr<Answer> Ask(uint64_t request);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Returns whether it is so, at the latest after the patience.
+  // Waits until the condition holds, for `patience` at most. Returns whether it holds.
   bool Await(bool (CheckpointSchedule::*is_so)() const, std::chrono::milliseconds patience);
-  // mark: as for CheckpointSchedule::BeginSave().
+  // Starts a save. mark: see CheckpointSchedule::BeginSave().
   void Start(Work work, std::optional<uint64_t> mark);
   void Run(const Work& work, bool at_mark);
   // Runs the task on a thread.
   void Launch(std::function<void()> task);
   void OnSaved(const SavedCheckpoint& saved, Clock::duration duration);
-  // Errors: CANCELLED after a stop; of keep_alive.
+  // Waits until a save is requested. Errors: CANCELLED after a stop; those of keep_alive.
   Status AwaitRequest(const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
   BestCheckpoints& best_;
@@ -119,14 +120,14 @@ class Checkpointer final : public CheckpointPort {
   Counter& failures_;
   Counter& skipped_;
   std::stop_source stop_;
-  std::thread thread_;  // The trainer's; of the last save.
+  std::thread thread_;  // Runs the last save; only the trainer's thread uses this member.
 
   Mutex mutex_;
   CondVar changed_;
   CheckpointSchedule schedule_ ABSL_GUARDED_BY(mutex_);
-  SaveProgress progress_ ABSL_GUARDED_BY(mutex_);     // Of the save under way.
+  SaveProgress progress_ ABSL_GUARDED_BY(mutex_);     // Progress of the save under way.
   bool last_failed_ ABSL_GUARDED_BY(mutex_) = false;  // SaveLast() waits for a request.
-  std::string directory_ ABSL_GUARDED_BY(mutex_);     // Of that request.
+  std::string directory_ ABSL_GUARDED_BY(mutex_);     // Directory of that request.
   StatusOr<SavedCheckpoint> last_ ABSL_GUARDED_BY(mutex_) = SavedCheckpoint();
   Status refusal_ ABSL_GUARDED_BY(mutex_);
 };
@@ -150,7 +151,7 @@ class CheckpointService {
 
 // A symbolic link in checkpoint.directory to cluster.token_file, from which `simurgh checkpoint`
 // learns the token of a training by `simurgh train`. The file itself stays where only its owner
-// can read it. Removed by the destructor.
+// can read it. The destructor removes the link.
 class TokenLink {
  public:
   // Without a token there is no link, and an older one is removed. A failure is ignored: the
@@ -164,7 +165,7 @@ class TokenLink {
   const std::string path_;
 };
 
-// The token file that the link names, if there is one that exists. directory: may be empty.
+// Returns the token file that the link names, if there is one that exists. directory: may be empty.
 std::optional<std::string> FindTokenLink(const std::string& directory);
 
 }  // namespace simurgh

@@ -9,7 +9,7 @@
 
 namespace simurgh {
 
-// What an nn-worker needs of a cluster: the ports of training, and the calls around it.
+// An nn-worker's interface to a cluster: the ports of training, and the calls around it.
 //
 // Lifetime: outlive every call. Threads: any but those of the cluster.
 class ClusterPort {
@@ -17,14 +17,14 @@ class ClusterPort {
   virtual ~ClusterPort() = default;
 
   virtual EmbeddingPort& batches() = 0;
-  // The dense weights on servers; may be null unless the mode is async.
+  // Returns the dense weights on servers; may be null unless the mode is async.
   virtual DensePort* dense() = 0;
 
   // Starts to save the rows of all servers into a folder of checkpoint.directory, or reports on it:
-  // repeat the call until it is done. Errors: of RowSaver, naming the server; UNAVAILABLE or
+  // repeat the call until it is done. Errors: those of RowSaver, naming the server; UNAVAILABLE or
   // DEADLINE_EXCEEDED of the last worker.
   virtual StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call) = 0;
-  // The same with RowPort::RestoreRows.
+  // Loads the rows of a checkpoint in the same way, by RowPort::RestoreRows.
   virtual StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call) = 0;
 
   // Tells the servers that a rank of a run has ended. Waits up to `timeout`. Errors are ignored:

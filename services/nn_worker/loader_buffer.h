@@ -26,7 +26,8 @@ namespace simurgh {
 // place before it decodes the batch. The batch that the trainer takes next always gets a place:
 // until it arrives, the trainer takes no other.
 //
-// All ranks take as many batches of each loader, so that a checkpoint finds each loader at one row.
+// All ranks take equally many batches of each loader, so that a checkpoint has one row for each
+// loader.
 // A loader whose last step has no batch for this rank gets an empty one in its place.
 //
 // Each loader numbers its batches from 0. The buffer answers kTaken to a repeated batch and drops
@@ -41,7 +42,7 @@ class LoaderBuffer {
   enum class Answer {
     kRoom,
     kTaken,
-    kWait,   // For space or an earlier batch; retry after on_change.
+    kWait,   // The batch waits for space or an earlier batch; retry after on_change.
     kEnough  // The trainer needs no more batches.
   };
 
@@ -79,18 +80,18 @@ class LoaderBuffer {
 
   struct Reservation {
     Answer answer;
-    std::optional<Place> place = {};  // With kRoom.
+    std::optional<Place> place = {};  // Set with kRoom only.
   };
 
-  // capacity_batches: of each loader. capacity_bytes: of all loaders, not counting the batch that
-  // is taken next. timeout: see Take. begin: where the loaders begin, and whose turn
-  // it is.
+  // capacity_batches: maximum per loader. capacity_bytes: maximum of all loaders, without the batch
+  // that is taken next. timeout: see Take. begin: where the loaders begin, and the loader whose
+  // turn it is.
   LoaderBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
                std::chrono::milliseconds timeout, DataPosition begin = {});
 
   struct Opened {
-    uint64_t taken = 0;     // Batches of the loader.
-    uint64_t session = 0;   // From 1.
+    uint64_t taken = 0;     // Number of batches taken from the loader.
+    uint64_t session = 0;   // Counted from 1.
     DataPosition position;  // `begin`, with a stream's offsets after these batches.
   };
 
@@ -98,7 +99,7 @@ class LoaderBuffer {
   // first Reserve.
   void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
-  // A loader starts or restarts.
+  // Notes that a loader starts or restarts.
   // Errors: INVALID_ARGUMENT for a loader out of range; ABORTED after Fail, with its reason.
   StatusOr<Opened> Open(uint32_t loader);
 
@@ -107,48 +108,48 @@ class LoaderBuffer {
   std::string AwaitOpen(std::chrono::milliseconds patience);
 
   // Reserves space for a batch of at most `bytes`; a loader has at most one unfilled place.
-  // session: of a stream; 0: not compared.
-  // Errors: as Open; FAILED_PRECONDITION for a loader that has ended, or that has not been opened:
-  // the trainer was restarted; and as Place::Fill.
+  // session: Opened::session for a stream; 0: not compared.
+  // Errors: those of Open and Place::Fill; FAILED_PRECONDITION for a loader that has ended, or that
+  // has not been opened: the trainer was restarted.
   StatusOr<Reservation> Reserve(uint32_t loader, uint64_t number, size_t bytes,
                                 uint64_t session = 0);
 
-  // The loader has fed all its batches. short_step: its last step has none for this rank. May be
-  // repeated.
-  // Errors: as Reserve; FAILED_PRECONDITION when another number of batches has been taken.
+  // Notes that a loader has fed all its batches. short_step: its last step has none for this rank.
+  // May be repeated.
+  // Errors: those of Reserve; FAILED_PRECONDITION when another number of batches has been taken.
   Status End(uint32_t loader, uint64_t batches, uint64_t skipped = 0, bool short_step = false);
 
-  // The loader cannot feed its share: the trainer's next Take fails with this reason. May be
-  // repeated. start_again: whether another start of training may continue.
-  // Errors: as Open.
+  // Notes that a loader cannot feed its share: the trainer's next Take fails with this reason. May
+  // be repeated. start_again: whether another start of training may continue.
+  // Errors: see Open.
   Status Abandon(uint32_t loader, std::string_view reason, bool start_again = false);
 
-  // The trainer's next batch; nothing when all loaders have ended.
+  // Returns the trainer's next batch; nothing when all loaders have ended.
   // Errors: INVALID_ARGUMENT, or ABORTED with start_again, with the reason of Abandon;
   // DEADLINE_EXCEEDED naming the loader that has fed nothing for the timeout; CANCELLED after
   // Interrupt or Fail.
   StatusOr<std::optional<Batch>> Take();
 
-  // Take no longer waits for a batch: it returns an idle one.
+  // Makes Take return an idle batch when there is none, instead of waiting.
   void EndEarly();
   // Cancels Take. Call Finish or Fail afterwards, which answer the loaders.
   void Interrupt();
-  // The run has succeeded: loaders need not feed more. No effect after Fail.
+  // Notes that the run has succeeded: loaders need not feed more. No effect after Fail.
   void Finish();
-  // The run has ended before its data. The first reason counts.
+  // Notes that the run has ended before its data. The first reason counts.
   void Fail(std::string reason);
 
-  // After Finish or Fail: waits until all loaders that still feed have got the answer, or until
-  // `deadline`.
+  // Waits until all loaders that still feed have got the answer, or until `deadline`. Call it after
+  // Finish or Fail.
   void AwaitNotifiedAll(std::chrono::steady_clock::time_point deadline);
 
-  // Bad rows that the loaders have reported, in all readings.
+  // Returns the number of bad rows that the loaders have reported, in all epochs.
   uint64_t skipped_rows() const;
 
-  // Whether all loaders have ended without a batch.
+  // Returns whether all loaders have ended without a batch.
   bool ended_empty() const;
 
-  // Reserved bytes of batches and of places.
+  // Returns the reserved bytes of batches and of places.
   size_t bytes() const;
 
  private:
@@ -159,17 +160,17 @@ class LoaderBuffer {
   struct Loader {
     bool open = false;
     bool ended = false;
-    bool notified = false;  // It has been answered that the run is over.
-    bool reserved = false;  // Its next batch has an unfilled place.
-    uint64_t session = 0;   // Times that it was opened.
-    StreamOffsets offsets;  // After the batches taken.
+    bool notified = false;  // An answer has told the loader that the run is over.
+    bool reserved = false;  // The next batch has an unfilled place.
+    uint64_t session = 0;   // Number of calls of Open.
+    StreamOffsets offsets;  // Offsets after the batches taken.
     uint64_t taken = 0;     // Batches so far; the first waiting one is taken - waiting.size().
     std::deque<Waiting> waiting;
-    uint64_t skipped = 0;  // Bad rows.
+    uint64_t skipped = 0;  // Number of bad rows.
   };
 
   Status Check(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the run has succeeded; marks the loader as notified if so.
+  // Returns whether the run has succeeded; marks the loader as notified if so.
   bool NotifyIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(uint32_t loader, size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -195,7 +196,7 @@ class LoaderBuffer {
   // The loader whose batch is taken next. If it has ended and has none left, all loaders have.
   size_t turn_ ABSL_GUARDED_BY(mutex_);
   std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why the next Take fails; empty: it does not.
-  bool start_again_ ABSL_GUARDED_BY(mutex_) = false;  // With it.
+  bool start_again_ ABSL_GUARDED_BY(mutex_) = false;  // Another start may continue; see Abandon.
   bool ends_early_ ABSL_GUARDED_BY(mutex_) = false;
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

@@ -16,7 +16,7 @@
 namespace simurgh {
 namespace {
 
-// An empty input: the loader's batches are not from the training files.
+// Compares the inputs. An empty one means that the loader's batches are not from training files.
 Status CheckInput(const std::string& own, const flatbuffers::String* loader) {
   if (loader == nullptr || loader->size() == 0) return absl::OkStatus();
   const std::string difference = SettingsDifference(own, "trainer", loader->str(), "loader");

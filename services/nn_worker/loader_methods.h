@@ -13,12 +13,12 @@
 
 namespace simurgh {
 
-// The nn-worker's RPC methods for loaders: receives batches into a buffer. A batch without space is
-// answered when there is space, so loaders have a bounded number of calls and wait instead of
+// The nn-worker's RPC methods for loaders: receives batches into a buffer. The answer to a batch
+// without space waits for space, so loaders have a bounded number of calls and wait instead of
 // failing.
 //
 // Threads: construct anywhere; handlers run on the server's executor, decoding on its own thread.
-// Lifetime: config, with its statistics fitted, and buffer outlive this, and this the server.
+// Lifetime: config, with its statistics fitted, and buffer outlive this; this outlives the server.
 class LoaderService {
  public:
   // rank: index into config.nn_worker.instances.

@@ -25,7 +25,7 @@ namespace simurgh {
 // Lifetime: outlive every call.
 class LocalCluster : public EmbeddingPort, public ClusterPort {
  public:
-  // Errors: of ParameterServer::Create. Lifetime: `rates` outlive the cluster.
+  // Errors: see ParameterServer::Create. Lifetime: `rates` outlive the cluster.
   static StatusOr<std::unique_ptr<LocalCluster>> Create(const ClusterConfig& config,
                                                         MetricRegistry& registry,
                                                         const LearningRates& rates);
@@ -46,7 +46,7 @@ class LocalCluster : public EmbeddingPort, public ClusterPort {
   void EndRun(const StepId& /*step_id*/, std::chrono::milliseconds /*timeout*/) override {}
   void StopAfter(std::chrono::milliseconds /*pause*/) override {}
 
-  // Requires that no call is in flight. The worker owns the servers.
+  // Returns the servers, which the worker owns. Requires that no call is in flight.
   const std::vector<ParameterServer*>& servers() const { return servers_; }
 
  private:
@@ -56,7 +56,7 @@ class LocalCluster : public EmbeddingPort, public ClusterPort {
 
   const std::chrono::milliseconds call_timeout_;
   const LearningRates& rates_;
-  std::vector<std::unique_ptr<ServerMetrics>> server_metrics_;  // By server.
+  std::vector<std::unique_ptr<ServerMetrics>> server_metrics_;  // Indexed by server.
   WorkerMetrics worker_metrics_;
   std::vector<ParameterServer*> servers_;
   std::unique_ptr<EmbeddingWorker> worker_;

@@ -49,7 +49,7 @@ constexpr std::chrono::seconds kLoaderGrace{2};
 
 class NnWorker : public Daemon {
  public:
-  // resume: as for FindResumePoint. update: as for FindUpdatePoint; empty: a training.
+  // resume: see FindResumePoint. update: see FindUpdatePoint; empty: a training.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
                                                  const std::string& resume,
                                                  const std::string& update) {
@@ -112,9 +112,10 @@ class NnWorker : public Daemon {
     return status;
   }
 
-  // A start continues from the last checkpoint. Another process may be back by then.
+  // Returns kStartAgain if a start may continue from the last checkpoint: a lost process may be
+  // back by then.
   ExitCode CodeOf(const Status& failure) const override {
-    // Of new rows, before a step.
+    // The new rows of the update are bad: no step has been made.
     if (update_ && absl::IsInvalidArgument(failure)) return ExitCode::kBadConfiguration;
     return MayStartAgain(failure) ? ExitCode::kStartAgain : ExitCode::kRuntimeFailure;
   }
@@ -166,25 +167,25 @@ class NnWorker : public Daemon {
     SIMURGH_RETURN_IF_ERROR(result.status());
     if (result->interrupted) {
       spdlog::info("training was stopped: steps={}; start it again to continue", result->steps);
-      // Endless training has no other end.
+      // Endless training only ends by a stop, and is reported then.
       if (job_->config().training.epochs > 0) return absl::OkStatus();
     }
     Report(*result);
     return absl::OkStatus();
   }
 
-  // Whether training continues a checkpoint of this folder, rather than one of another folder.
+  // Returns whether training continues a checkpoint of this folder, not of another one.
   bool Continues(const std::string& directory) const {
     std::error_code ignored;
     return resumed_ && std::filesystem::equivalent(directory, resumed_->model, ignored);
   }
 
-  // Whether the failure is the loss of another process, which a new start recovers from.
+  // Returns whether the failure is the loss of another process, which a new start recovers from.
   bool MayStartAgain(const Status& failure) const {
     return job_->config().recovers() &&
            (absl::IsUnavailable(failure) || absl::IsAborted(failure) ||
             absl::IsDeadlineExceeded(failure) ||
-            (trains_ && absl::IsDataLoss(failure)));  // A server's rows.
+            (trains_ && absl::IsDataLoss(failure)));  // A server has lost rows.
   }
 
   void CreateCheckpointer(DaemonContext& context) {
@@ -234,7 +235,7 @@ class NnWorker : public Daemon {
     });
   }
 
-  // Loaders that still feed receive the result of the run, unless they take too long.
+  // Sends the result of the run to loaders that still feed, unless they take too long.
   void NotifyLoaders(const Status& status) {
     if (status.ok()) {
       fed_->Finish();
@@ -258,7 +259,8 @@ class NnWorker : public Daemon {
     return absl::OkStatus();
   }
 
-  // Embedding workers are ready once they have reached the servers. Ranks wait for each other.
+  // Returns the processes to wait for. Embedding workers are ready once they have reached the
+  // servers. Ranks wait for each other.
   static std::vector<PeerMonitor::Peer> PeersOf(const DaemonContext& context) {
     const ClusterConfig& config = context.config();
     std::vector<PeerMonitor::Peer> peers =
@@ -298,8 +300,8 @@ class NnWorker : public Daemon {
     return job_->Run(cluster_->batches(), cluster_->dense(), joint.run, *joint.collective, stop);
   }
 
-  // Rank 0 lets the servers begin the run with the rows of the checkpoint, if there is one, or with
-  // initial rows; the others wait.
+  // Makes the servers begin the run with the rows of the checkpoint, if there is one, or with
+  // initial rows. Rank 0 does that; the others wait.
   Status BeginRows(JointRun& joint, const std::stop_token& stop) {
     const ClusterConfig& config = job_->config();
     if (!resumed_ && config.checkpoint.directory.empty() && !HasInitialRows(config.tables) &&
@@ -329,7 +331,7 @@ class NnWorker : public Daemon {
     return joint.collective->Gather(Channel::kLoading, std::array{std::byte()}, all);
   }
 
-  // The next start takes an older checkpoint if this one is damaged.
+  // Marks a checkpoint that is damaged, so that the next start takes an older one.
   Status OnNotLoaded(const Status& status) {
     const Checkpoint& checkpoint = resumed_->checkpoint;
     const Status failure = Annotate(status, checkpoint.folder);
@@ -340,7 +342,7 @@ class NnWorker : public Daemon {
                      ".damaged, and the next start continues from the checkpoint before it"));
   }
 
-  // Lets the servers begin the run with the rows of a checkpoint, or without rows. what: as for
+  // Makes the servers begin the run with the rows of a checkpoint, or without rows. what: see
   // AwaitRows.
   Status RestoreRows(const char* what, const std::string& model, uint64_t step,
                      const std::stop_token& stop) {
@@ -360,7 +362,7 @@ class NnWorker : public Daemon {
                                  "checkpoint cannot be tested"));
   }
 
-  // What the checkpoints of this update have of it.
+  // Sets `update_` to the state of the update in the resumed checkpoint, or to a new update.
   Status BeginUpdate(const std::string& id) {
     const Manifest& manifest = resumed_->checkpoint.manifest;
     SIMURGH_ASSIGN_OR_RETURN(update_, ReadUpdate(manifest));
@@ -372,7 +374,7 @@ class NnWorker : public Daemon {
     return absl::OkStatus();
   }
 
-  // The update after a state. is_end: all its rows have been trained on.
+  // Returns the update after a state. is_end: all its rows have been trained on.
   std::optional<ModelUpdate> UpdateAt(const TrainState& state, bool is_end) {
     if (!update_) return std::nullopt;
     if (job_->tested()) {
@@ -413,7 +415,8 @@ class NnWorker : public Daemon {
     return model;
   }
 
-  // Saves a copy and the servers' rows. directory: in place of checkpoint.directory; may be empty.
+  // Returns the work of a save: writes a copy and the servers' rows. directory: replaces
+  // checkpoint.directory unless empty.
   Checkpointer::Work SaveModel(std::shared_ptr<const ModelCopy> model,
                                const std::string& directory) {
     return [this, model = std::move(model), directory](
@@ -462,7 +465,7 @@ class NnWorker : public Daemon {
     return [this](const SaveRowsCall& call) { return cluster_->SaveRows(call); };
   }
 
-  // Of the model that training ends with.
+  // Returns the warnings about the model that training ends with.
   std::vector<std::string> QualityWarnings(const TrainResult& result) {
     std::vector<std::string> warnings;
     if (update_ && job_->tested()) warnings = NewRowsWarnings(*job_->tested(), job_->config());
@@ -521,22 +524,22 @@ class NnWorker : public Daemon {
   }
 
   DaemonContext& context_;
-  uint64_t run_;  // Of this start. All ranks use that of rank 0.
+  uint64_t run_;  // Number of this start's run. All ranks use the one of rank 0.
   const uint32_t rank_;
   StepId joined_;       // The run, once all ranks have joined it.
-  uint32_t loads_ = 0;  // Of rows, in this run. One at a time.
+  uint32_t loads_ = 0;  // Number of loads of rows in this run, one at a time.
   LearningRates learning_rates_;
-  TrainingEnd end_;                     // Of rank 0.
+  TrainingEnd end_;                     // Used on rank 0 only.
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
-  bool takes_newest_ = false;           // Rather than one that the user has named, or the best.
+  bool takes_newest_ = false;           // False: the user has named one, or it is the best one.
   std::optional<ModelUpdate> update_;   // Nothing: a training.
-  bool has_format_of_model_ = true;     // New rows can have another one.
+  bool has_format_of_model_ = true;     // False: the new rows have another format.
   std::unique_ptr<TrainingJob> job_;
-  std::atomic<bool> trains_ = false;  // A stop then ends training after a step.
+  std::atomic<bool> trains_ = false;  // If set, a stop ends training after a step.
   BestCheckpoints best_;
   std::unique_ptr<ModelSaver> saver_;  // Null: nothing is saved, or another rank saves.
   std::optional<TokenLink> token_link_;
-  std::unique_ptr<CheckpointService> checkpoint_service_;  // Of rank 0.
+  std::unique_ptr<CheckpointService> checkpoint_service_;  // Null on ranks other than 0.
   std::unique_ptr<Ranks> ranks_;        // Null: there is one rank. Outlives listener_.
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
   std::unique_ptr<LoaderBuffer> fed_;   // Null: the nn-worker reads the files.

@@ -48,7 +48,7 @@ std::optional<uint64_t> BestCheckpoints::BestWith(const TrainState& state) {
 
 void BestCheckpoints::Add(const Manifest& manifest) {
   MutexLock lock(mutex_);
-  // The new one may replace a checkpoint of the same step.
+  // The new checkpoint may replace one of the same step.
   std::erase_if(best_, [&](const Scored& one) { return one.step == manifest.step; });
   const auto value = manifest.metrics.find(absl::StrCat("validation_", ReportedName(metric_)));
   if (value == manifest.metrics.end()) return;
@@ -79,7 +79,7 @@ bool IsRetryable(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
 }
 
-// A newer start has taken over: no later attempt can succeed.
+// Returns an error that is not retried: a newer start has taken over, so no attempt can succeed.
 Status NoRetry(const Status& superseded) { return absl::CancelledError(superseded.message()); }
 
 // Writes MODEL/best, before the checkpoint that it named may be removed.
@@ -88,14 +88,15 @@ Status NameBest(BestCheckpoints& best, ModelDirectory& directory, uint64_t gener
   return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()), generation);
 }
 
-// None for a folder that does not exist.
+// Returns the steps of the checkpoints; none for a folder that does not exist.
 StatusOr<std::vector<uint64_t>> StepsIn(ModelDirectory& directory) {
   StatusOr<std::vector<uint64_t>> steps = directory.Steps();
   if (absl::IsNotFound(steps.status())) return std::vector<uint64_t>();
   return steps;
 }
 
-// The newest checkpoint was looked for before this start took its generation. Errors: ABORTED.
+// Checks that the newest checkpoint is the one that was found before this start took its
+// generation. Errors: ABORTED.
 Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) {
   const StatusOr<ModelDirectory::Newest> newest = directory.Latest();
   if (!newest.ok() && !absl::IsNotFound(newest.status())) return newest.status();
@@ -128,7 +129,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(
                         generation));
   if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
   if (continued != nullptr) {
-    // Later ones are of training that is thrown away, damaged ones stay and do not count.
+    // Later ones belong to training that is thrown away; damaged ones stay and do not count.
     std::vector<Manifest> known;
     for (const uint64_t step : steps) {
       const StatusOr<Checkpoint> checkpoint = directory.Open(step);
@@ -139,7 +140,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(
       const bool is_thrown_away = std::ranges::any_of(known, [&](const Manifest& other) {
         return other.generation > one.generation && other.step < one.step;
       });
-      // No evaluation of before an update is one of the updated model.
+      // Evaluations before an update say nothing about the updated model.
       if (!is_thrown_away && HaveSameUpdate(one, continued->manifest)) best.Add(one);
     }
   }
@@ -158,7 +159,8 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) co
     return absl::InvalidArgumentError(absl::StrCat("--directory: '", path, "' has a model of step ",
                                                    steps.back(), " already; name another folder"));
   }
-  // Servers that stay up admit the next start of this training there.
+  // Continues the generations of this folder, so that servers that stay up admit the next start of
+  // this training.
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_), generation).status());
@@ -224,7 +226,7 @@ Status ModelSaver::CheckContinued() {
 
 Manifest ModelSaver::ManifestOf(const ModelCopy& model, const ClusterConfig& config) const {
   Manifest manifest{.run = TrainingOf(run_), .step_time = static_cast<int64_t>(model.step_time)};
-  if (model.update) {  // All else is as the training has left it.
+  if (model.update) {  // An update leaves the rest of the manifest as it was.
     manifest.config = before_->config;
     manifest.statistics = before_->statistics;
     manifest.extra = before_->extra;
@@ -260,11 +262,11 @@ Status ModelSaver::CleanUp(const ModelCopy& model) {
   if (!model.update || model.update->is_done) {
     SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_, generation_));
   } else {
-    // It predicts until the update is done.
+    // The best checkpoint serves predictions until the update is done.
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> named, directory_.BestStep());
     if (named) except.insert(*named);
   }
-  if (model.update) except.insert(before_->step);  // To go back to.
+  if (model.update) except.insert(before_->step);  // Kept to return to.
   return directory_.KeepNewest(config_.checkpoint.keep, except, generation_);
 }
 
@@ -273,7 +275,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                                            const std::stop_token& stop) {
   const auto begin = environment_.now();
   const uint64_t step = model.state.steps;
-  // Servers know a save by its folder: a failed one keeps its name and its error.
+  // Servers identify a save by its folder: a failed one keeps its name and its error.
   retries_ = last_step_ == step ? retries_ + 1 : 0;
   last_step_ = step;
   SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt,
@@ -293,7 +295,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   uint64_t needed = own;
   std::optional<DenseFiles> dense;
   std::unique_ptr<File> probe;
-  // `dense` last: with it all is reserved. After an error, another call goes on.
+  // Sets `dense` last: then everything is reserved. After an error, another call continues.
   const auto reserve = [&]() -> Status {
     if (!model.probe.empty()) {
       if (probe == nullptr) {
@@ -315,7 +317,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                    .directory = own_best_ == nullptr ? std::string() : directory_.path(),
                    .continues = dense.has_value()}));
     if (dense) return rows;
-    // The servers go first, since training waits until they have noted the rows.
+    // The servers begin first, since training waits until they have noted the rows.
     needed = own + rows.bytes;
     SIMURGH_RETURN_IF_ERROR(reserve());
     return rows;
@@ -338,7 +340,8 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   if (is_delta) manifest.parent = continued_->parent;
   const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
   if (absl::IsFailedPrecondition(published.status())) return NoRetry(published.status());
-  if (absl::IsDataLoss(published.status())) {  // Of files: the servers still have the rows.
+  if (absl::IsDataLoss(
+          published.status())) {  // Files are damaged: the servers still have the rows.
     return absl::FailedPreconditionError(published.status().message());
   }
   SIMURGH_RETURN_IF_ERROR(published.status());

@@ -30,26 +30,26 @@
 namespace simurgh {
 
 // The checkpoints of a model with the best evaluations of the validation data: at most
-// checkpoint.keep_best. Of equal ones the earlier is better.
+// checkpoint.keep_best. Among equal ones the earlier is better.
 //
 // Threads: any.
 class BestCheckpoints {
  public:
-  // After ApplyBest.
+  // config: after ApplyBest.
   explicit BestCheckpoints(const CheckpointConfig& config)
       : count_(config.keep_best), metric_(config.best_by.value_or(EvaluationMetric())) {}
 
-  // Whether evaluations are compared.
+  // Returns whether evaluations are compared.
   bool enabled() const { return count_ > 0; }
 
-  // Whether a checkpoint of this state would be among them.
+  // Returns whether a checkpoint of this state would be one of the best.
   bool Admits(const TrainState& state);
-  // The best step once a checkpoint of this state exists; none if none is known.
+  // Returns the best step once a checkpoint of this state exists; nothing if none is known.
   std::optional<uint64_t> BestWith(const TrainState& state);
 
   // Adds a checkpoint that exists, if it is one of the best.
   void Add(const Manifest& manifest);
-  // The steps, the best first.
+  // Returns the steps, the best first.
   std::vector<uint64_t> Steps();
 
  private:
@@ -58,20 +58,20 @@ class BestCheckpoints {
     uint64_t step;
   };
 
-  // The score of a metric's value; none for NaN.
+  // Returns the score of a metric's value; nothing for NaN.
   std::optional<double> ScoreOf(double value) const;
   std::optional<double> ScoreOf(const TrainState& state) const;
 
   const size_t count_;
   const EvaluationMetric metric_;
   Mutex mutex_;
-  std::vector<Scored> best_ ABSL_GUARDED_BY(mutex_);  // The best first.
+  std::vector<Scored> best_ ABSL_GUARDED_BY(mutex_);  // In descending order of the score.
 };
 
 // Receives the answers of all servers while they save or load.
 using OnRows = std::function<void(const SaveProgress& progress)>;
 
-// What a save has of its process. A simulation replaces it.
+// The clock and the files that a save uses. A simulation replaces them.
 struct SaverEnvironment {
   using Clock = std::chrono::steady_clock;
 
@@ -84,8 +84,8 @@ struct SaverEnvironment {
 
 // Repeats a call to all servers until it is done. what: a verb for the log, such as "saving".
 // on_rows: may be empty.
-// Errors: of the call, once it is not retryable or fails for retry_deadline; CANCELLED after a
-// stop.
+// Errors: the call's error, if it is not retryable or persists for retry_deadline; CANCELLED after
+// a stop.
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
                                  const std::function<StatusOr<SaveProgress>()>& call,
                                  const OnRows& on_rows, const std::stop_token& stop,
@@ -96,9 +96,9 @@ struct ModelCopy {
   TrainState state;
   std::optional<EvaluationResult> evaluation;
   DenseCopy dense;
-  std::string probe;                       // Of MakeProbe(), may be empty.
+  std::string probe;                       // Result of MakeProbe(), may be empty.
   std::optional<ModelUpdate> update = {};  // Nothing: the model is of a training.
-  double step_time = 0;                    // When the step ended: seconds since 1970.
+  double step_time = 0;                    // Time of the step's end in seconds since 1970.
 };
 
 // A model on disk.
@@ -124,35 +124,35 @@ class ModelSaver {
   // newest one. new_run: a random number, for a new model. Adds to `best` the checkpoints that
   // training continues. is_update: the best checkpoint stays until the update is done.
   // Lifetime: `config`, `best` and the environment's files outlive the saver.
-  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; ABORTED if an
-  // older start has completed one since; of ModelDirectory.
+  // Errors: INVALID_ARGUMENT if the folder has a checkpoint that training does not continue;
+  // ABORTED if an older start has completed one since; those of ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
                                                     const Checkpoint* continued, bool takes_newest,
                                                     uint64_t new_run, BestCheckpoints& best,
                                                     SaverEnvironment environment = {},
                                                     bool is_update = false);
 
-  // Saves this training to another folder, which has no model. Errors: INVALID_ARGUMENT if it has
-  // one; of ModelDirectory.
+  // Returns a saver of this training to another folder, which has no model. Errors:
+  // INVALID_ARGUMENT if it has one; those of ModelDirectory.
   StatusOr<std::unique_ptr<ModelSaver>> To(const std::string& directory) const;
 
-  // The number of this start of training: see base/step_id.h.
+  // Returns the number of this start of training: see base/step_id.h.
   uint64_t run() const { return run_; }
 
   uint64_t generation() const { return generation_; }
 
-  // Errors: FAILED_PRECONDITION once a newer start has taken over. A folder that cannot be read
-  // tells nothing.
+  // Errors: FAILED_PRECONDITION once a newer start has taken over. A folder that cannot be read is
+  // not an error.
   Status CheckNewest();
 
-  // Asks all servers whether they see the folder.
+  // Checks that all servers see the folder.
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
   StatusOr<SaveProgress> Probe(const SaveRows& save_rows) const;
 
   // Saves the model, then removes all but the newest checkpoint.keep and the best ones. config:
   // with fitted statistics. on_rows: from its first call on, the servers' rows may change. Logs the
-  // progress. Errors: of the files and of save_rows, naming the folder; DATA_LOSS if the servers
-  // have lost rows; CANCELLED after a stop, or when a newer start has taken over.
+  // progress. Errors: those of the files and of save_rows, naming the folder; DATA_LOSS if the
+  // servers have lost rows; CANCELLED after a stop, or when a newer start has taken over.
   StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
                                  const SaveRows& save_rows, const OnRows& on_rows,
                                  const std::stop_token& stop);
@@ -167,32 +167,32 @@ class ModelSaver {
         generation_(generation),
         run_(run) {}
 
-  // The manifest of a copy, without the rows' files.
+  // Returns the manifest of a copy, without the rows' files.
   Manifest ManifestOf(const ModelCopy& model, const ClusterConfig& config) const;
   // Removes checkpoints that are not kept, and names the best one.
   Status CleanUp(const ModelCopy& model);
-  // Whether the manifests are there of the checkpoint that a delta would continue, and of those
-  // that it continues itself.
+  // Checks that the manifest of the checkpoint that a delta would continue exists, and those of all
+  // checkpoints that it continues itself.
   Status CheckContinued();
 
   const ClusterConfig& config_;
   BestCheckpoints& best_;
   const SaverEnvironment environment_;
   ModelDirectory directory_;
-  const uint64_t generation_;  // In the folder.
+  const uint64_t generation_;  // Generation of this start in the folder.
   const uint64_t run_;
-  std::unique_ptr<BestCheckpoints> own_best_;  // Of To().
-  std::optional<Manifest> before_;             // Of the checkpoint that this start continues.
+  std::unique_ptr<BestCheckpoints> own_best_;  // Set by To() only.
+  std::optional<Manifest> before_;  // Manifest of the checkpoint that this start continues.
   // The checkpoint that the next delta continues: the last one of this start of training.
   struct Continued {
-    std::string folder;  // The attempt's, by which servers know it.
+    std::string folder;  // Folder of the attempt, by which servers identify it.
     Manifest::Parent parent;
-    uint32_t deltas;  // Since the last full checkpoint.
+    uint32_t deltas;  // Number of deltas since the last full checkpoint.
   };
 
   std::optional<Continued> continued_;
-  std::optional<uint64_t> last_step_;  // Of the last attempt.
-  uint32_t retries_ = 0;               // Of that step.
+  std::optional<uint64_t> last_step_;  // Step of the last attempt.
+  uint32_t retries_ = 0;               // Number of retries of that step.
 };
 
 }  // namespace simurgh

@@ -25,7 +25,8 @@ constexpr char kPaths[] = "update.paths";
 constexpr char kPosition[] = "update.position";
 constexpr char kTested[] = "update.tested";
 constexpr char kTrained[] = "update.trained";
-// Far below Manifest::kMaxBytes; an older file counts as new.
+// Most files that are remembered, an amount far below Manifest::kMaxBytes. An older file counts as
+// new.
 constexpr size_t kMostFiles = 50'000;
 
 std::string TextOf(const Manifest& manifest, const char* key) {
@@ -126,7 +127,7 @@ StatusOr<ResumePoint> FindUpdatePoint(const ClusterConfig& config, const std::st
     if (best && *best != checkpoint.manifest.step) {
       StatusOr<Checkpoint> opened = directory.Open(*best);
       if (!opened.ok()) return Annotate(opened.status(), "the best checkpoint");
-      // The training stays where it was: after the best checkpoint.
+      // The training keeps its position, which is after the best checkpoint.
       opened->manifest.position = checkpoint.manifest.position;
       for (const char* const key :
            {"train.epochs", "train.files", "train.no_better", "train.stopped_early"}) {

@@ -128,7 +128,7 @@ namespace {
 constexpr size_t kRows = 64;
 
 struct ProbeRow {
-  std::vector<float> probabilities;  // By label.
+  std::vector<float> probabilities;  // One per label.
   std::string line;
 };
 

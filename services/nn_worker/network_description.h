@@ -9,17 +9,18 @@
 
 namespace simurgh {
 
-// The dense network and its inputs as JSON, for programs that do not read the configuration: the
-// text `network` of src/model/FORMAT.md.
+// Returns the dense network and its inputs as JSON, for programs that do not read the
+// configuration: the text `network` of src/model/FORMAT.md.
 std::string DescribeNetwork(const ClusterConfig& config);
 
-// The names of predictions: `p` of one label, `p_LABEL` of each of several.
+// Returns the names of predictions: `p` for one label, `p_LABEL` for each of several.
 std::vector<std::string> OutputNames(std::vector<std::string> labels);
 
-// The content of probe.csv (src/model/FORMAT.md): the first rows of the test files, or of the
-// training files without tests, with the job's probabilities. Empty if the rows cannot be read or
-// predicted, which is logged: a model without probe is better than none.
-// Requires that all pushes are acknowledged. run: see TrainingJob::Predict. state: of the model.
+// Returns the content of probe.csv (src/model/FORMAT.md): the first rows of the test files, or of
+// the training files without tests, with the job's probabilities. Empty if the rows cannot be read
+// or predicted, which is logged: a model without probe is better than none.
+// Requires that all pushes are acknowledged. run: see TrainingJob::Predict. state: state of the
+// model.
 std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, const TrainState& state);
 
 }  // namespace simurgh

@@ -15,12 +15,13 @@ namespace {
 
 constexpr char kCompare[] = "Compare their columns with those of the training";
 
-// Warnings about a loss above that of a constant. of_test: else of an update's new rows.
+// Returns warnings about a loss above that of a constant. of_test: false for an update's new rows.
 std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
                                          const std::vector<std::string>& labels, bool of_test) {
-  constexpr double kTolerance = 0.001;      // Of a model that has learned nothing.
-  constexpr double kRmseTolerance = 0.001;  // As a share.
-  constexpr uint64_t kFewRows = 300;        // Say nothing of an update.
+  // A model that has learned nothing may exceed the loss of a constant by this much.
+  constexpr double kTolerance = 0.001;
+  constexpr double kRmseTolerance = 0.001;  // Share of the constant's RMSE.
+  constexpr uint64_t kFewRows = 300;        // Fewer new rows of an update give no warning.
   const auto name = [of_test](const std::string& loss) {
     return of_test ? absl::StrCat("the test's ", loss)
                    : absl::StrCat("before training, the new rows' ", loss);
@@ -37,7 +38,7 @@ std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
       return;
     }
     const double constant = one.log_loss / one.normalized_entropy;
-    // A label of one value has 0 for a constant.
+    // If a label has one value only, the constant's loss is 0.
     if (!(constant > 0) || one.log_loss <= constant + kTolerance) return;
     warnings.push_back(absl::StrFormat(
         "label '%s': %s is %.4f. The share of positives for every row gives %.4f. %s", label,

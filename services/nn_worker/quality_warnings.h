@@ -11,21 +11,21 @@
 
 namespace simurgh {
 
-// Warnings about probabilities that are worse than the share of positives for every row, by label.
-// result: of the test.
+// Returns a warning for each label whose probabilities are worse than the share of positives for
+// every row, or whose numbers are worse than their mean. result: result of the test.
 std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
                                          const std::vector<std::string>& labels);
 
-// What is wrong with the rows of an update, by its test before the training.
+// Returns warnings about the rows of an update. result: result of its test before the training.
 std::vector<std::string> NewRowsWarnings(const EvaluationResult& result,
                                          const ClusterConfig& config);
 
-// The columns of ids most of which training has not seen, with the share of them. Leaves out those
-// where that is no surprise.
+// Returns the columns of ids most of which training has not seen, with the share of unseen ids.
+// Leaves out columns where that is no surprise.
 std::vector<std::pair<std::string, double>> UnseenColumns(const EvaluationResult& result,
                                                           const ClusterConfig& config);
 
-// Begin of the warning of ValidationCourse.
+// The beginning of ValidationCourse's warning.
 constexpr char kDriftWarning[] = "training and validation drift apart";
 
 // The losses of the training rows and the validation rows, evaluation by evaluation.
@@ -38,30 +38,30 @@ class ValidationCourse {
                                                                  : 0),
         has_early_stopping_(training.early_stopping.patience > 0) {}
 
-  // epochs: completed by the training that continues.
+  // epochs: number of epochs completed by the training that continues.
   void StartAfter(uint32_t epochs) { first_epoch_ = epochs; }
   void AddStep(const TrainObserver::Step& step);
   void AddEvaluation(uint64_t step, const EvaluationResult& result);
 
-  // A warning if the model of this step predicts the validation rows clearly worse than that of an
-  // earlier evaluation, although the training loss has fallen. Else empty.
+  // Returns a warning if the model of this step predicts the validation rows clearly worse than the
+  // model of an earlier evaluation, although the training loss has fallen. Else empty.
   std::string DriftAt(uint64_t step) const;
 
  private:
   struct Point {
     uint64_t step;
-    double train;       // Mean since the evaluation before it.
+    double train;       // Mean loss since the previous evaluation.
     double validation;  // Log loss, calibrated; the mean loss of a label of numbers.
   };
 
-  // "epoch 3" or "step 400".
+  // Returns "epoch 3" or "step 400".
   std::string NameOf(const Point& point) const;
 
   const uint32_t epochs_of_evaluation_;
   const bool has_early_stopping_;
   uint32_t first_epoch_ = 0;
-  double loss_ = 0;     // Sum since the last evaluation.
-  double samples_ = 0;  // The same.
+  double loss_ = 0;     // Sum of losses since the last evaluation.
+  double samples_ = 0;  // Number of samples since the last evaluation.
   std::vector<Point> points_;
 };
 

@@ -104,7 +104,7 @@ Status RankMesh::Put(uint32_t peer, uint8_t channel, uint64_t number, rpc::Recei
   }
   const MutexLock lock(mutex_);
   Line& line = lines_[channel][peer];
-  if (number < line.taken) return absl::OkStatus();  // A repetition.
+  if (number < line.taken) return absl::OkStatus();  // The message is a repetition.
   if (number >= line.taken + line.arrived.size()) {
     return absl::InvalidArgumentError(absl::StrCat("exchange: message ", number, " on channel ",
                                                    channel, " is out of range; message ",
@@ -167,7 +167,7 @@ rpc::awaitable<void> RankMesh::Attend(uint32_t peer) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root = api::wire::CreateAwaitEndRequest(builder, run_);
   rpc::CallOptions options(rpc::Clock::time_point::max());
-  options.patience = options_.timeout * 4 / 5;  // The error is known before a wait times out.
+  options.patience = options_.timeout * 4 / 5;  // The error arrives before a wait times out.
   const auto response =
       co_await rpc::Call(*watchers_[peer], api::kAwaitEnd, {builder, root}, options);
   const MutexLock lock(mutex_);
@@ -198,7 +198,7 @@ rpc::awaitable<void> RankMesh::Send(uint32_t peer, Channel channel, uint64_t num
     if (const MutexLock lock(mutex_); !gone_[peer].empty() || failure_) break;
   } while (absl::IsUnavailable(sent) && rpc::Clock::now() < deadline);
   --sending_;
-  // Waits for messages name a rank that is lost or silent.
+  // A wait for messages reports a rank that is lost or silent.
   if (sent.ok() || absl::IsUnavailable(sent) || absl::IsDeadlineExceeded(sent) ||
       absl::IsCancelled(sent)) {
     co_return;
@@ -364,12 +364,12 @@ Status RankCollective::Sum(Channel channel, std::span<float> values, ReducePreci
   if (!residual.empty()) SIMURGH_CHECK_EQ(residual.size(), values.size());
   if (precision == ReducePrecision::kF32) residual = {};
   // Two ranks send the same number of bytes either way, so one message replaces two consecutive
-  // ones. Not with rounding, which must give the same sums as on devices.
+  // ones. Rounding rules that out, because it must give the same sums as on devices.
   if (ranks() == 2 && precision == ReducePrecision::kF32) {
     const std::vector<size_t> expected(ranks(), values.size_bytes());
     SIMURGH_ASSIGN_OR_RETURN(const RankMesh::Messages messages,
                              Share(channel, std::as_bytes(values), expected, meanwhile));
-    // Addition of two values commutes: the same bits at both ends.
+    // Addition of two values commutes: both ends get the same bits.
     AddValues(messages[1 - rank()].bytes, precision, values);
     return absl::OkStatus();
   }

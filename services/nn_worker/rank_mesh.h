@@ -39,19 +39,19 @@ class RankMesh {
   struct Options {
     uint32_t rank = 0;
     uint32_t ranks = 1;
-    std::chrono::milliseconds timeout{120'000};  // As in Collective, not for kLoading.
+    std::chrono::milliseconds timeout{120'000};  // See Collective; kLoading has none.
   };
 
   // Connects to a rank.
   using Dial = std::function<std::unique_ptr<rpc::Client>(uint32_t rank)>;
 
-  // thread: the server's.
+  // thread: the thread of the server.
   RankMesh(IoThread& thread, const Options& options);
 
   void Register(rpc::Server& server);
 
-  // Refuses ranks of other runs from now on. Before Start, where the run is known: ranks of a run
-  // that has lost its rank 0 learn that at once.
+  // Refuses ranks of other runs from now on. Call it before Start, if the run is known: ranks of a
+  // run that has lost its rank 0 then fail at once.
   void Expect(uint64_t run);
 
   // Connects to the other ranks of the run and waits for them. Call End afterwards in any case.
@@ -62,15 +62,15 @@ class RankMesh {
   uint32_t rank() const { return options_.rank; }
   uint32_t ranks() const { return options_.ranks; }
 
-  // Memory for the channel's next message to a rank. Lifetime: until the exchange after it has
-  // ended, when all ranks have read the message.
+  // Returns memory for the channel's next message to a rank. Lifetime: until the exchange after it
+  // has ended, when all ranks have read the message.
   std::span<std::byte> Outgoing(Channel channel, uint32_t peer, size_t bytes);
 
-  // By rank; empty for this one.
+  // Messages indexed by rank; empty for this one.
   using Messages = std::vector<rpc::ReceivedSegment>;
 
-  // Sends the channel's outgoing messages, calls `meanwhile` and waits for the others' messages of
-  // `expected` bytes each, by rank.
+  // Sends the channel's outgoing messages, calls `meanwhile` and waits for the others' messages.
+  // expected: number of bytes of each, indexed by rank.
   StatusOr<Messages> Exchange(Channel channel, std::span<const size_t> expected,
                               absl::FunctionRef<void()> meanwhile);
 
@@ -85,10 +85,10 @@ class RankMesh {
   // Messages of one channel from and to one rank. No rank is more than one exchange ahead of
   // another, so two messages can wait, and two buffers alternate.
   struct Line {
-    std::array<rpc::SegmentBuffer, 2> buffers;  // By message number modulo 2.
+    std::array<rpc::SegmentBuffer, 2> buffers;  // Indexed by message number modulo 2.
     size_t outgoing = 0;                        // Bytes of the next message.
     // Guarded by mutex_:
-    std::array<std::optional<rpc::ReceivedSegment>, 2> arrived;  // By number modulo 2.
+    std::array<std::optional<rpc::ReceivedSegment>, 2> arrived;  // Indexed by number modulo 2.
     uint64_t taken = 0;                                          // Number of the next to take.
   };
 
@@ -99,12 +99,12 @@ class RankMesh {
     std::string others = {};  // Message for the other ranks; empty: the same.
   };
 
-  std::string NameOf(uint32_t rank) const;  // For messages.
+  std::string NameOf(uint32_t rank) const;  // Returns the rank's name for messages.
   Line& LineOf(Channel channel, uint32_t peer) {
     return lines_[static_cast<size_t>(channel)][peer];
   }
 
-  // OK unless the mesh has failed or the channel is closed.
+  // Returns ok unless the mesh has failed or the channel is closed.
   Status StatusOf(Channel channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Records the first failure and answers the other ranks. Returns the recorded one.
   Status Fail(Failure failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -133,26 +133,26 @@ class RankMesh {
   IoThread& thread_;
   const Options options_;
   std::vector<uint32_t> peers_;  // The other ranks, from the next one on: spreads the load.
-  PerChannel<uint64_t> next_{};  // Number of the next message, by channel.
+  PerChannel<uint64_t> next_{};  // Number of the next message of each channel.
 
-  // Of the server's thread.
+  // The following members are used on the server's thread only.
   uint64_t run_ = 0;  // 0 before Expect and Start.
   bool ended_ = false;
-  size_t sending_ = 0;                                  // Calls of exchange.
+  size_t sending_ = 0;                                  // Number of running calls of exchange.
   size_t tasks_ = 0;                                    // Coroutines that End waits for.
-  std::vector<std::unique_ptr<rpc::Client>> clients_;   // By rank; null for this one.
-  std::vector<std::unique_ptr<rpc::Client>> watchers_;  // The same, for await_end.
+  std::vector<std::unique_ptr<rpc::Client>> clients_;   // Indexed by rank; null for this one.
+  std::vector<std::unique_ptr<rpc::Client>> watchers_;  // Clients of await_end, indexed by rank.
   rpc::WaitList changes_;  // Notified when any of these changes, or the mesh fails.
 
   Mutex mutex_;
   PerChannel<CondVar> changed_;
-  PerChannel<std::vector<Line>> lines_;  // By rank. Their arrived messages are guarded.
+  PerChannel<std::vector<Line>> lines_;  // Indexed by rank. mutex_ guards a part of each.
   PerChannel<bool> closed_ ABSL_GUARDED_BY(mutex_){};
-  std::vector<std::string> gone_ ABSL_GUARDED_BY(mutex_);  // By rank: why; empty: connected.
+  std::vector<std::string> gone_ ABSL_GUARDED_BY(mutex_);  // Why each rank left; empty: connected.
   std::optional<Failure> failure_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Sums and gathers over a mesh, which it ends when it is destroyed. Sums use a direct
+// Returns sums and gathers over a mesh; the destructor ends the mesh. Sums use a direct
 // reduce-scatter and all-gather, which keep the rank order; two ranks in f32 use an all-gather.
 // Lifetime: the mesh outlives it.
 std::unique_ptr<Collective> NewRankCollective(RankMesh& mesh);

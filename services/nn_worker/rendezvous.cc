@@ -96,7 +96,7 @@ rpc::awaitable<StatusOr<uint64_t>> MeetRanks(rpc::Client& client, uint32_t rank,
     const auto response = co_await rpc::Call(client, api::kMeetRanks, {builder, root}, until);
     if (response.ok()) co_return response->table().run();
     const Status& status = response.status();
-    // Another start of the ranks finds one checkpoint.
+    // After another start, all ranks find the same checkpoint.
     if (absl::IsFailedPrecondition(status)) {
       co_return absl::AbortedError(absl::StrCat("rank 0: ", status.message()));
     }

@@ -22,12 +22,12 @@
 
 namespace simurgh {
 
-// Where the ranks of a run meet: at rank 0.
+// The meeting point of a run's ranks, on rank 0.
 //
 // Threads: the server's. Lifetime: outlives the server and its thread.
 class Rendezvous {
  public:
-  // plan: settings that all ranks must agree on, see SettingsDifference. executor: the server's.
+  // plan: settings that all ranks must agree on, see SettingsDifference. executor: of the server.
   // on_restart: called when a rank arrives again after all have arrived.
   Rendezvous(rpc::asio::any_io_executor executor, uint32_t ranks, std::string plan,
              std::function<void(uint32_t rank)> on_restart)
@@ -44,10 +44,10 @@ class Rendezvous {
   // Errors: INVALID_ARGUMENT for a rank out of range, another number of ranks or another plan;
   // ABORTED for another incarnation after all have arrived: the run is over, and the next one has
   // another rank 0; FAILED_PRECONDITION for a rank that continues from another checkpoint, and then
-  // for all ranks: one of them has looked before another start has saved.
+  // for all ranks: one of them searched for it before another start had saved.
   Status Arrive(uint32_t rank, uint32_t ranks, const std::string& plan, uint64_t incarnation);
 
-  // Empty when all have arrived, else "ranks 1, 3".
+  // Returns an empty text when all have arrived, else "ranks 1, 3".
   std::string Missing() const;
 
  private:
@@ -57,13 +57,13 @@ class Rendezvous {
   const std::function<void(uint32_t rank)> on_restart_;
   uint64_t run_ = 0;
   Status conflict_;
-  std::vector<std::optional<uint64_t>> incarnations_;  // By rank.
+  std::vector<std::optional<uint64_t>> incarnations_;  // Indexed by rank.
   rpc::WaitList arrivals_;
 };
 
-// A rank's side, also that of rank 0: calls rank 0 until all ranks have arrived, or until
-// `deadline`. Returns the run. Errors: of Rendezvous::Arrive, but ABORTED for ranks that continue
-// from different checkpoints; DEADLINE_EXCEEDED, naming the missing ranks or the last failure.
+// Calls rank 0 until all ranks have arrived, or until `deadline`. All ranks call this, rank 0 too.
+// Returns the run. Errors: those of Rendezvous::Arrive, but ABORTED for ranks that continue from
+// different checkpoints; DEADLINE_EXCEEDED, naming the missing ranks or the last failure.
 [[nodiscard]] rpc::awaitable<StatusOr<uint64_t>> MeetRanks(rpc::Client& client, uint32_t rank,
                                                            uint32_t ranks, std::string plan,
                                                            rpc::Clock::time_point deadline);
@@ -79,27 +79,27 @@ struct JointRun {
 // Threads: the daemon's main thread. Lifetime: outlives the server and its thread.
 class Ranks {
  public:
-  // plan: as for Rendezvous. thread: the server's.
+  // plan: see Rendezvous. thread: the thread of the server.
   Ranks(DaemonContext& context, std::string plan, IoThread& thread);
 
   // Registers the methods for other ranks.
   void Register(rpc::Server& server);
 
-  // Waits until all ranks are connected. run: of this process, which all use if it is rank 0. The
-  // collective must end before this object.
-  // Errors: of Rendezvous, MeetRanks and RankMesh; CANCELLED after a stop.
+  // Waits until all ranks are connected. run: number of this process's run; all ranks use the one
+  // of rank 0. The collective must end before this object. Errors: those of Rendezvous, MeetRanks
+  // and RankMesh; CANCELLED after a stop.
   StatusOr<JointRun> Join(uint64_t run, const std::stop_token& stop);
 
  private:
   std::unique_ptr<rpc::Client> Dial(uint32_t rank);
-  // The number of the run.
+  // Returns the number of the run.
   StatusOr<uint64_t> Meet(const std::stop_token& stop);
 
   DaemonContext& context_;
   IoThread& thread_;
   const std::string plan_;
   RpcMetrics observer_;
-  Rendezvous rendezvous_;  // Of rank 0.
+  Rendezvous rendezvous_;  // Used on rank 0 only.
   RankMesh mesh_;
 };
 

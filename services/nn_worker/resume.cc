@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kDense[] = "dense.safetensors";
 constexpr char kAverage[] = "average.weights";
-// Each rank's own statistics of batch norm; only with several ranks.
+// File of each rank's own statistics of batch norm; written with several ranks only.
 constexpr char kRanks[] = "rank-statistics.safetensors";
 
 // server_optimizer: see RestoreDense. Its values follow those of the network's state.
@@ -68,7 +68,7 @@ StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config
 
 namespace {
 
-// Settings, one a line, without those of the keys.
+// Returns settings, one per line, without those of the keys.
 std::string Without(const std::string& settings, const std::vector<std::string>& keys) {
   std::vector<std::string> lines = absl::StrSplit(settings, '\n');
   std::erase_if(lines, [&](const std::string& line) {
@@ -179,7 +179,7 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
     const size_t width = network.statistics().size();
     const TensorSpec wanted{"statistics", DType::kF32, {ranks, width}};
     if (of_ranks.tensors().size() == 1 && of_ranks.tensors()[0] == wanted) {
-      // All rows, so that the checksums are compared.
+      // Reads all rows, so that the checksums are compared.
       std::vector<float> all(ranks * width);
       SIMURGH_RETURN_IF_ERROR(
           of_ranks.Read(wanted.name, 0, ranks, std::as_writable_bytes(std::span(all))));

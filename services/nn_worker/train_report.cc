@@ -14,7 +14,8 @@
 namespace simurgh {
 namespace {
 
-// All digits of a double: logs of two runs show whether they are equal to the bit.
+// Returns metrics with all digits of a double: logs of two runs show whether they are equal to the
+// bit.
 std::string MetricsText(const EvaluationResult& result) {
   if (IsRegression(result.loss_kind)) {
     return fmt::format("rmse={:.17g} constant_rmse={:.6g} loss={:.17g} calibration={:.4f}",
@@ -73,7 +74,7 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
     }
     for (const auto& [metric, value] : ReportedMetrics(one)) {
       if (is_short && metric == "calibration") continue;
-      // Numbers of labels have any scale.
+      // Labels that are numbers can have any scale.
       const bool is_scaled = IsRegression(one.loss_kind) && metric != "calibration";
       all += fmt::format("{}_{}={} ", what, metric,
                          is_scaled ? fmt::format("{:.6g}", value) : MetricText(value));
@@ -91,7 +92,7 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
 
 std::vector<std::string> TestWarnings(const EvaluationResult& result, const ClusterConfig& config) {
   constexpr double kTooGood = 0.995;
-  constexpr double kTooSmall = 0.1;  // Of a constant's RMSE.
+  constexpr double kTooSmall = 0.1;  // Share of a constant's RMSE.
   std::vector<std::string> warnings;
   for (const auto& [column, share] : UnseenColumns(result, config)) {
     warnings.push_back(fmt::format(
@@ -151,7 +152,7 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
       "checkpoint.directory",
       reason, folders, remedy);
   if (folder.empty()) return text;
-  // The first training of `simurgh train --refit`.
+  // The folder of the first training of `simurgh train --refit`.
   const std::string trial = folder + "-trial";
   std::error_code ignored;
   if (std::filesystem::exists(trial, ignored)) folders += " and " + ShellWord(trial);
@@ -228,7 +229,7 @@ double TrainReport::DoneOf(const Progress& progress) {
   const double by_rows = rows_ > 0 && epochs_ > 0
                              ? (progress.data.next.epoch + std::min(row / rows_, 1.0)) / epochs_
                              : 0;
-  return std::min(std::max(by_steps, by_rows), 1.0);  // The first limit ends it.
+  return std::min(std::max(by_steps, by_rows), 1.0);  // The limit reached first ends training.
 }
 
 void TrainReport::OnProgress(const Progress& progress) {
@@ -240,7 +241,7 @@ void TrainReport::OnProgress(const Progress& progress) {
   window_samples_.Set(static_cast<double>(progress.window.samples));
   std::string rest;
   if (is_endless_) rest = fmt::format(" {}", WindowText(progress.window));
-  // Right after the first step, the part that is done tells nothing.
+  // Right after the first step, the part that is done gives no estimate.
   constexpr double kLeastDone = 0.001;
   if (const double done = DoneOf(progress); done > kLeastDone) {
     const auto steps = static_cast<double>(progress.steps);
@@ -291,7 +292,7 @@ void TrainReport::ReportFit(uint64_t step, EvaluationSet set, const std::string&
   if (problem.empty()) {
     spdlog::info("calibrated: step={} label={} low={:.6g} high={:.6g} shift={:.6g} log_loss={:.6g}",
                  step, label, calibration.low, calibration.high, calibration.shift, log_loss);
-  } else if (set == EvaluationSet::kTest) {  // Of an update.
+  } else if (set == EvaluationSet::kTest) {  // Only an update fits on test rows.
     spdlog::info("the calibration stays: step={} label={} reason=\"{}\"", step, label, problem);
   } else {
     spdlog::warn("the probabilities are not calibrated: step={} label={} reason=\"{}\"", step,

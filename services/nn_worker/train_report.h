@@ -15,33 +15,34 @@
 
 namespace simurgh {
 
-// A number with four decimals, or "undefined" for NaN.
+// Returns a number with four decimals, or "undefined" for NaN.
 std::string MetricText(double value);
 
-// "window_auc=... window_loss=... window_calibration=... window_samples=..."
+// Returns "window_auc=... window_loss=... window_calibration=... window_samples=...".
 std::string WindowText(const TrainObserver::Window& window);
 
-// "test_auc=... test_logloss=..." of a test, after a line for each label if there are several. A
-// loss other than bce is named: "loss=poisson test_rmse=...". The calibration is left out of the
-// last line if the loss is bce. what: in place of "test".
+// Returns "test_auc=... test_logloss=..." for a test, after a line for each label if there are
+// several. Names a loss other than bce: "loss=poisson test_rmse=...". Leaves the calibration out of
+// the last line if the loss is bce. what: replaces "test".
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels,
                        const std::string& what = "test");
-// " calibration=new" if the rows of an update give a label another one, else " calibration=old".
-// Empty if no label can have one.
-// result: of the test before training. used: by label, the model's; empty: none.
+// Returns " calibration=new" if the rows of an update give a label another calibration, else
+// " calibration=old". Empty if no label can have a calibration.
+// result: result of the test before training. used: the model's calibrations, one per label; empty:
+// none.
 std::string CalibrationText(const EvaluationResult& result, const std::vector<Calibration>& used);
 
-// What makes the result of a test doubtful: ids that training has not seen, and an AUC that data
-// without the label in a column hardly allow.
+// Returns what makes the result of a test doubtful: ids that training has not seen, and an AUC that
+// is hardly possible unless a column has the label.
 std::vector<std::string> TestWarnings(const EvaluationResult& result, const ClusterConfig& config);
 
-// Why a training that continued a model had no step left, and what trains the model further.
+// Returns why a training that continued a model had no step left, and how to train it further.
 std::string NothingTrained(const ClusterConfig& config, const TrainResult& result);
 
 // Reports training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
-  // tasks: names of the labels. training: its length.
+  // tasks: names of the labels. training: has the length of the training.
   TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
               const TrainingConfig& training);
 
@@ -57,7 +58,7 @@ class TrainReport : public TrainObserver {
   const ValidationCourse& course() const { return course_; }
 
  private:
-  // The share of the training that is done, from 0 to 1; 0: unknown.
+  // Returns the share of the training that is done, from 0 to 1; 0: unknown.
   double DoneOf(const Progress& progress);
   static void ReportFit(uint64_t step, EvaluationSet set, const std::string& label,
                         const EvaluationResult& result);
@@ -84,7 +85,7 @@ class TrainReport : public TrainObserver {
     Gauge& loss = Get("loss", "Mean loss of the last evaluation, without weights of tasks.");
   };
 
-  // One of several labels.
+  // The last evaluation of one of several labels.
   struct TaskGauges {
     Gauge& auc;
     Gauge& rmse;
@@ -108,9 +109,9 @@ class TrainReport : public TrainObserver {
   const double epochs_;
   const double max_steps_;  // 0: no limit.
   ValidationCourse course_;
-  std::optional<uint64_t> first_step_;  // Of this start.
-  double rows_ = 0;                     // Of an epoch: the best estimate so far; 0: none.
-  double rows_part_ = 0;                // Of the rows, when it was made.
+  std::optional<uint64_t> first_step_;  // First step of this start.
+  double rows_ = 0;       // Best estimate so far of an epoch's number of rows; 0: none.
+  double rows_part_ = 0;  // Share of the rows that had been read when `rows_` was estimated.
   LogLimiter skipped_log_{/*lines=*/10, std::chrono::seconds(10)};
   Counter& steps_ = registry_.GetCounter("simurgh_nn_steps_total", "Training steps.");
   Counter& skipped_ =

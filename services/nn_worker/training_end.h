@@ -21,13 +21,13 @@
 
 namespace simurgh {
 
-// Tells the supervisors of other hosts whether training continues and how it ends, and stops it for
-// them.
+// Answers the supervisors of other hosts whether training continues and how it ends, and stops it
+// for them.
 //
 // Threads: any; `waiting` is called on the server's. Lifetime: outlives the server.
 class TrainingEnd {
  public:
-  // waiting: why training has not begun, or ok.
+  // waiting: returns why training has not begun, or ok.
   TrainingEnd(std::stop_source stop, std::function<Status()> waiting)
       : stop_(std::move(stop)), waiting_(std::move(waiting)) {}
 
@@ -37,10 +37,10 @@ class TrainingEnd {
     rpc::Register(server, api::kStopTraining, [this](auto request) { return OnStop(request); });
   }
 
-  // The nn-worker starts again: calls end.
+  // Notes that the nn-worker starts again: calls end.
   void Leave() { is_gone_ = true; }
 
-  // Training has ended, as with the status. Returns when those that have asked lately have the
+  // Notes that training has ended with this status. Returns when all recent callers have the
   // answer, or after a short time.
   void Tell(const Status& status) {
     constexpr std::chrono::seconds kGrace{2};
@@ -71,7 +71,7 @@ class TrainingEnd {
       ForgetOld();
       const bool is_first = !asked_.contains(caller);
       asked_[caller] = Clock::now();
-      if (is_first) until = Clock::now();  // It learns at once that this rank is there.
+      if (is_first) until = Clock::now();  // Answers at once that this rank is there.
     }
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
     std::optional<Status> end = EndFor(caller);
@@ -93,7 +93,7 @@ class TrainingEnd {
     co_return rpc::Outgoing<api::AwaitTraining::Response>(builder, root);
   }
 
-  // Nothing while training goes on.
+  // Returns the end for a caller; nothing while training continues.
   std::optional<Status> EndFor(uint64_t caller) {
     const MutexLock lock(mutex_);
     if (!end_) return std::nullopt;

@@ -88,10 +88,10 @@ Counter& SkippedRowsOf(MetricRegistry& registry, const char* data) {
                              "Bad rows that were skipped, in all readings.", {{"data", data}});
 }
 
-// The address without the port; equal for instances of one machine.
+// Returns the address without the port; equal for instances of one machine.
 std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
 
-// The configured device, or one for each rank of a machine, in their order.
+// Returns the configured device, or one for each rank of a machine, in their order.
 uint32_t DeviceOf(const NnWorkerConfig& config, uint32_t rank) {
   const InstanceConfig& own = config.instances[rank];
   if (own.cuda_device) return *own.cuda_device;
@@ -110,7 +110,7 @@ class JoinedDevices {
   JoinedDevices(const JoinedDevices&) = delete;
   JoinedDevices& operator=(const JoinedDevices&) = delete;
 
-  // Errors: of ConnectDevices and JoinRanks.
+  // Errors: see ConnectDevices and JoinRanks.
   Status Join(const ClusterConfig& config, Collective& collective) {
     if (collective.ranks() == 1) return absl::OkStatus();
     std::string reason;
@@ -134,7 +134,7 @@ class JoinedDevices {
   std::unique_ptr<DeviceSums> sums_;  // Null: the trainer sums.
 };
 
-// This rank's share of the forward buffers, without the batches read ahead and one of an
+// Returns this rank's share of the forward buffers, without the batches read ahead and one of an
 // evaluation. At most the number of pushes that servers remember.
 uint32_t AsyncStaleness(const ClusterConfig& config) {
   constexpr uint64_t kMax = 1'024;
@@ -145,7 +145,7 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
 }
 
-// 0 for files elsewhere.
+// Returns the size of all files; files that are not local count as 0.
 double BytesOf(const std::vector<std::string>& files) {
   double bytes = 0;
   for (const std::string& file : files) {
@@ -175,7 +175,7 @@ void LabelCounts::Add(const DenseBatch& batch) {
   samples_ += batch.batch_size;
   for (size_t i = 0; i < batch.batch_size * tasks; ++i) {
     float& first = first_[i % tasks];
-    if (std::isnan(batch.labels[i])) continue;  // Unknown.
+    if (std::isnan(batch.labels[i])) continue;  // The label is unknown.
     if (std::isnan(first)) first = batch.labels[i];
     if (batch.labels[i] != first) differs_[i % tasks] = true;
   }
@@ -246,7 +246,7 @@ StatusOr<std::unique_ptr<BatchReader>> TrainingJob::WithReplay(std::unique_ptr<B
   const DataConfig& data = config_.data;
   const double share = data.replay_share;
   const double old_bytes = BytesOf(data.replay);
-  // As many rows as are needed, from all of the files.
+  // Takes the share of rows that is needed from all of the files.
   const double wanted = BytesOf(data.train) * share / (1 - share);
   ReadOptions options{.keep_negatives = config_.training.keep_negatives,
                       .seed = config_.seed,
@@ -364,7 +364,8 @@ Status TrainingJob::CheckFiles() {
 
 namespace {
 
-// A program that only checks its configuration must not run code.
+// Checks a plug-in without loading it: a program that only checks its configuration must not run
+// code.
 Status CheckPluginFile(const std::string& where, const PluginConfig& plugin) {
   constexpr std::string_view kElf =
       "\x7f"
@@ -479,7 +480,7 @@ Status TrainingJob::Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
 }
 
 std::string TrainingJob::Plan() {
-  // Of the weights: each rank may have its own running statistics.
+  // The hash leaves out the running statistics, which each rank may have for itself.
   return absl::StrCat(TrainingAgreement(config_), "first step = ", start_.steps,
                       "\ninitial dense weights = XXH3 ",
                       absl::Hex(HashFloats(network_->parameters(), 0), absl::kZeroPad16), "\n");

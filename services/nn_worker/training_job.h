@@ -26,7 +26,7 @@
 
 namespace simurgh {
 
-// Finds labels of which all samples have the same value.
+// Finds labels that have the same value in all samples.
 //
 // Threads: one at a time.
 class LabelCounts {
@@ -35,37 +35,37 @@ class LabelCounts {
   explicit LabelCounts(std::vector<std::string> columns)
       : columns_(std::move(columns)), differs_(columns_.size()) {}
 
-  // Requires a sample.
+  // Counts the labels of a batch. Requires a sample.
   void Add(const DenseBatch& batch);
 
-  // A warning for each label of which all samples have the same value; none without samples.
+  // Returns a warning for each label that has the same value in all samples; none without samples.
   std::vector<std::string> Warnings() const;
 
  private:
   std::vector<std::string> columns_;
-  // By column.
-  std::vector<float> first_;  // The first sample's.
+  // Indexed by column.
+  std::vector<float> first_;  // Values of the first sample.
   std::vector<bool> differs_;
   uint64_t samples_ = 0;
 };
 
-// Scales of what training reads: predictions of other data are brought to the unit of the labels.
+// The scales of the labels and weights in training. Predictions are converted to the labels' unit.
 struct TargetScales {
-  std::vector<LabelScale> labels;  // In order.
-  double mean_weight = 1;          // Weights are divided by it.
+  std::vector<LabelScale> labels;  // One per label, in order.
+  double mean_weight = 1;          // Divisor of the weights.
 };
 
 // Wraps a reader: appends the masks of raw features and counts the bad rows that it skips.
 //
-// scales: of labels and weights; null: they stay. // labels: counts the labels; may be null. The
-// reader's destructor, at the end of each epoch, logs their warnings. Lifetime: all but the reader
-// outlive the result.
+// scales: scales of labels and weights; null: they stay. labels: counts the labels; may be null.
+// The reader's destructor, at the end of each epoch, logs their warnings. Lifetime: all but the
+// reader outlive the result.
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
                                           LabelCounts* labels,
                                           const TargetScales* scales = nullptr);
 
-// The feature that training.auc_group_feature names, if there is one.
+// Returns the feature that training.auc_group_feature names, if there is one.
 std::optional<size_t> GroupFeature(const ClusterConfig& config);
 
 // The training that a configuration describes, on any EmbeddingPort.
@@ -78,9 +78,10 @@ class TrainingJob {
 
   // rank: index into config.nn_worker.instances.
   // resumed: the checkpoint to continue, with its statistics; null: train from the first step.
-  // update: of `nn-worker --update`, which continues `resumed`; empty: the training itself.
+  // update: value of `nn-worker --update`, which continues `resumed`; empty: the training itself.
   // Cost: reads the training files once if features need statistics that no checkpoint has.
-  // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics and SetInitialWeights.
+  // Errors: INVALID_ARGUMENT for an inconsistent model; those of FitStatistics and
+  // SetInitialWeights.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry, uint32_t rank = 0,
                                                        const Checkpoint* resumed = nullptr,
@@ -98,84 +99,87 @@ class TrainingJob {
 
   // Compares the training files with those that the resumed run has read, and remembers them for
   // checkpoints. Call before Run.
-  // Errors: INVALID_ARGUMENT for a file that has been read and has changed, unless
-  // data.on_change is warn; of IdentifyFiles, unless loaders read the files.
+  // Errors: INVALID_ARGUMENT for a file that has been read and has changed, unless data.on_change
+  // is warn; those of IdentifyFiles, unless loaders read the files.
   Status CheckFiles();
 
-  // Steps of the run that this one continues.
+  // Returns the state of the run that this one continues.
   const TrainState& start() const { return start_; }
 
-  // The result of an update's test before its first step; nothing before it, and without one.
+  // Returns the result of an update's test before its first step; nothing before the test, and
+  // without one.
   const std::optional<EvaluationResult>& tested() const { return tested_; }
 
-  // Rank 0: see TrainerData::checkpoints. Call before Run. Lifetime: the port outlives Run.
+  // Sets TrainerData::checkpoints, on rank 0. Call before Run. Lifetime: the port outlives Run.
   void SaveWith(CheckpointPort& checkpoints) { checkpoints_ = &checkpoints; }
 
   DenseNetwork& network() { return *network_; }
 
-  // The given configuration, with fitted statistics.
+  // Returns the given configuration, with fitted statistics.
   const ClusterConfig& config() const { return config_; }
 
-  // Settings that all ranks must agree on: TrainingAgreement and the initial dense weights. Call
-  // before Run.
+  // Returns the settings that all ranks must agree on: TrainingAgreement and the initial dense
+  // weights. Call before Run.
   std::string Plan();
 
   // Trains and evaluates. dense: required in mode async. run: equal on all ranks, new for every
-  // start. Errors: of Trainer.
+  // start. Errors: see Trainer.
   StatusOr<TrainResult> Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
                             Collective& collective, std::stop_token stop);
 
-  // Predicts files on this rank alone, with the current weights. run, steps: the pushes
-  // that the servers have applied; 0 for restored rows.
-  // reading: without share and identities. Errors: of Predict() of evaluator.h.
+  // Predicts files on this rank alone, with the current weights. run, steps: the pushes that the
+  // servers have applied; 0 for restored rows.
+  // reading: without share and identities. Errors: see Predict() of evaluator.h.
   Status Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
                  const std::vector<Calibration>& calibrations,
                  const std::vector<std::string>& files, ReadOptions reading, PredictionSink sink);
 
-  // Bad rows skipped so far, in all readings; without those of an update's test, which reads the
-  // rows to train on. Threads: any.
+  // Returns the number of bad rows skipped so far, in all epochs; without those of an update's
+  // test, which reads the rows to train on. Threads: any.
   uint64_t skipped_rows() const;
 
-  // See LabelCounts::Warnings, of the training data. Call after Run.
+  // Returns LabelCounts::Warnings of the training data. Call after Run.
   std::vector<std::string> LabelWarnings() const { return labels_.Warnings(); }
 
-  // See ValidationCourse. Call after Run.
+  // See ValidationCourse::DriftAt. Call after Run.
   std::string DriftAt(uint64_t step) const { return report_.course().DriftAt(step); }
 
-  // The dense network's. Call between runs. Lifetime: see DenseNetwork::parameters.
+  // Returns the weights of the dense network. Call between runs. Lifetime: see
+  // DenseNetwork::parameters.
   std::span<const float> weights() { return network_->parameters(); }
 
-  // A hash of weights, running statistics and optimizer state: equal for equal bytes.
+  // Returns a hash of weights, running statistics and optimizer state: equal for equal bytes.
   uint64_t NetworkDigest();
 
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank);
 
-  // Replaces the network by that of a checkpoint in checkpoint.directory. Returns its calibrations.
+  // Replaces the network by the one of a checkpoint in checkpoint.directory. Returns its
+  // calibrations.
   StatusOr<std::vector<Calibration>> Restore(uint64_t step);
-  // How the ranks or the loaders share the training files.
+  // Returns how the ranks or the loaders share the training files.
   Division TrainDivision() const;
-  // A reader of the training files with what data.replay mixes in.
+  // Returns a reader of the training files that mixes in the rows of data.replay.
   StatusOr<std::unique_ptr<BatchReader>> WithReplay(std::unique_ptr<BatchReader> reader,
                                                     uint32_t epoch);
-  // Reads this rank's share.
+  // Returns a function that opens a reader of this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                       Counter& skipped_rows, LabelCounts* labels = nullptr);
 
-  ClusterConfig config_;  // Statistics fitted.
+  ClusterConfig config_;  // With fitted statistics.
   const uint32_t rank_;
   const RawMasks masks_;
   FileIdentities identities_;
   BadRowFile bad_rows_;
   TrainState start_;
   std::atomic<bool> interrupted_ = false;
-  bool tests_first_ = false;  // An update, at its begin.
+  bool tests_first_ = false;  // True for an update that has not begun.
   std::optional<EvaluationResult> tested_;
   CheckpointPort* checkpoints_ = nullptr;
   LoaderBuffer* buffer_ = nullptr;  // Null: reads files.
   TrainReport report_;
   TargetScales scales_;
-  LabelCounts labels_;  // Of the training data.
+  LabelCounts labels_;  // Counts of the training data.
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;
