@@ -33,11 +33,11 @@ struct PipelineOptions {
   uint32_t row_age_steps = 0;   // See PullOptions.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
-  uint64_t first_step = 0;      // Of the first batch.
+  uint64_t first_step = 0;      // Step of the first batch.
   uint64_t trained_steps = 0;   // Evaluation only: the run's steps, all acknowledged.
   BlockPool* blocks = nullptr;  // Leases the batches' memory. Outlives the pipeline.
   size_t queue_batches = 16;    // Maximum batches fed but not yet pulled.
-  std::chrono::milliseconds retry_deadline{60'000};  // From the first failure of a batch.
+  std::chrono::milliseconds retry_deadline{60'000};  // Counted from the first failure of a batch.
 };
 
 // A batch with its embeddings, valid between Next and Finish.
@@ -45,7 +45,7 @@ struct PulledBatch {
   const Batch* batch = nullptr;
   uint64_t step = 0;
   uint64_t trace = 0;           // See BatchReference.
-  BatchBlock* block = nullptr;  // Has the embeddings; receives the gradients before Finish.
+  BatchBlock* block = nullptr;  // Holds the embeddings; receives the gradients before Finish.
   // Maximum of this rank's earlier steps that rows lack. Below staleness + row_age_steps.
   uint32_t staleness = 0;
 };
@@ -79,7 +79,7 @@ class BatchPipeline {
   // Encodes the batch, then waits for space in the queue. False once the pipeline has stopped.
   bool Feed(Batch batch);
 
-  // Makes a mark before the next batch to be fed, as checkpoint_before does with it.
+  // Makes a mark before the next batch to be fed, like Batch::checkpoint_before of that batch.
   void Mark();
 
   // Ends the input, with an error if reading failed.
@@ -92,7 +92,7 @@ class BatchPipeline {
   StatusOr<const PulledBatch*> Next();
 
   bool at_mark();
-  // Goes on after a mark. Requires at_mark().
+  // Lets pulls go on after a mark. Requires at_mark().
   void Lift();
 
   // Batches that have been fed and are not pulled yet.
@@ -113,7 +113,7 @@ class BatchPipeline {
   void Stop();
 
  private:
-  // The calls that can start now, for MakeCalls after unlocking.
+  // Returns the calls that can start now, for MakeCalls() after unlocking.
   std::vector<StartedCall> StartCalls(std::chrono::steady_clock::time_point now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeCalls(const std::vector<StartedCall>& calls);
@@ -124,7 +124,7 @@ class BatchPipeline {
   // Calls `change` under the lock, then starts all calls that became possible. Returns whether the
   // pipeline still works.
   bool Update(absl::FunctionRef<void()> change);
-  // trace: of the batch; 0 if it has none yet.
+  // trace: the batch's trace id; 0 if it has none yet.
   void OnAnswer(PendingBatch& pending, BatchCall call, const Status& status, uint64_t trace,
                 absl::FunctionRef<void()> on_success);
   // Waits until `ready` holds or the pipeline has failed. Starts due retries meanwhile.
@@ -149,11 +149,11 @@ class StepBatches {
   StepBatches(BatchPipeline& pipeline, DenseNetwork& network)
       : pipeline_(pipeline), network_(network), overlaps_(network.overlaps()) {}
 
-  // As BatchPipeline::Next.
+  // Waits for the next step's embeddings, see BatchPipeline::Next(); takes the batch ahead if any.
   StatusOr<const PulledBatch*> Next();
 
-  // While the network computes: copies the next batch in, if it has been pulled, and pushes the
-  // previous gradients. Errors: of the network.
+  // Copies the next batch in, if it has been pulled, and pushes the previous gradients. Call while
+  // the network computes. Errors: of the network.
   Status Overlap();
 
   // Pushes the batch's gradients, or zeros if the step is not applied. A network that overlaps

@@ -18,7 +18,7 @@ namespace simurgh {
 // Threads: one at a time.
 class RowStaleness {
  public:
-  // Of(step) requires that fewer than `window` later steps have begun. Rows are at most
+  // window: when Of(step) is called, fewer than `window` later steps have begun. Rows are at most
   // row_age_steps old.
   RowStaleness(uint32_t window, uint32_t row_age_steps)
       : row_age_steps_(row_age_steps), unacknowledged_(window + row_age_steps + 1) {}
@@ -42,7 +42,7 @@ class RowStaleness {
 
  private:
   const uint32_t row_age_steps_;
-  std::vector<uint32_t> unacknowledged_;  // By step modulo the window.
+  std::vector<uint32_t> unacknowledged_;  // Indexed by step modulo the size.
 };
 
 enum class BatchCall { kSubmit, kPull, kPush };
@@ -60,12 +60,12 @@ struct PendingBatch {
   };
 
   Batch batch;
-  std::shared_ptr<const EncodedBatch> encoded;  // Until the first submit; may be null.
+  std::shared_ptr<const EncodedBatch> encoded;  // Set until the first submit; may be null.
   uint64_t step = 0;
   State state = State::kUnsubmitted;
   bool permit = false;      // Counts into the staleness: from its first pull to acknowledgement.
   bool handed_out = false;  // The trainer has taken it.
-  bool computed = false;    // Has its gradients.
+  bool computed = false;    // The batch has its gradients.
   BatchReference reference;
   std::shared_ptr<BatchBlock> block;  // Null before the first pull.
   PooledArgmax argmax;
@@ -83,8 +83,8 @@ struct PendingBatch {
 struct StartedCall {
   PendingBatch* batch = nullptr;
   BatchCall call = BatchCall::kSubmit;
-  uint64_t acknowledged_steps = 0;  // Pull only: as PullOptions.
-  uint32_t row_age_steps = 0;       // Likewise.
+  uint64_t acknowledged_steps = 0;  // Pull only: PullOptions::acknowledged_steps.
+  uint32_t row_age_steps = 0;       // Pull only: PullOptions::row_age_steps.
 };
 
 // The batches of a pipeline in the order of their steps, and the rules of when their calls may
@@ -97,16 +97,16 @@ class BatchQueue {
 
   explicit BatchQueue(const PipelineOptions& options);
 
-  // encoded: of EmbeddingPort::Encode.
+  // encoded: the result of EmbeddingPort::Encode().
   void Add(Batch batch, std::shared_ptr<const EncodedBatch> encoded = nullptr);
   void EndInput() { input_ended_ = true; }
 
-  // All calls that can start now.
+  // Returns all calls that can start now.
   std::vector<StartedCall> StartCalls(Clock::time_point now);
 
   // The model is saved before the step of the batch that is added next.
   void Mark() { marks_.push_back(next_step_); }
-  // Whether all steps before a mark have been taken: pulls of later steps wait for Lift.
+  // Returns whether all steps before a mark have been taken: pulls of later steps wait for Lift().
   bool at_mark() const;
   void Lift();
 

@@ -20,14 +20,14 @@ namespace simurgh {
 // Threads: one owner.
 class CalibrationChoice {
  public:
-  // old, fitted: by label; empty: none.
+  // old, fitted: one per label; empty: none.
   CalibrationChoice(std::span<const TaskConfig> tasks, double kept_negatives,
                     std::vector<Calibration> old, std::vector<Calibration> fitted);
 
   // probabilities: (B, tasks), of the network before the step.
   void Add(const DenseBatch& batch, std::span<const float> probabilities);
 
-  // The better one for each label. All ranks call it. Errors: of the collective.
+  // Returns the better calibration for each label. All ranks call it. Errors: of the collective.
   StatusOr<std::vector<Calibration>> Choose(Collective& collective) const;
 
  private:
@@ -42,7 +42,7 @@ class CalibrationChoice {
   double steps_ = 0;
   std::vector<float> logits_;
   std::vector<float> predictions_;
-  std::vector<double> sums_;  // With the old ones by label, then with the fitted ones.
+  std::vector<double> sums_;  // Losses by label: with the old ones, then with the fitted ones.
 };
 
 }  // namespace simurgh

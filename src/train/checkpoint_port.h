@@ -13,23 +13,24 @@
 namespace simurgh {
 
 struct EarlyStoppingState {
-  std::optional<double> best;  // Of the metric; larger is better.
+  std::optional<double> best;  // Best value of the metric; larger is better.
   uint32_t no_better = 0;      // Evaluations since the best one.
 };
 
-// What a run knows besides weights and optimizer state. Training that continues begins with it.
+// The state of a run besides weights and optimizer state. Training that continues begins with it.
 struct TrainState {
   uint64_t steps = 0;
-  uint64_t samples = 0;  // Of all ranks.
+  uint64_t samples = 0;  // Samples of all ranks.
   uint64_t skipped_steps = 0;
-  uint32_t epochs = 0;          // Completed, if evaluations are due by epochs.
-  DataPosition position;        // Of all shares.
+  uint32_t epochs = 0;          // Completed epochs, if evaluations are due by epochs.
+  DataPosition position;        // Position of all shares.
   std::vector<DataFile> files;  // Training files, also those that have not been read.
   EarlyStoppingState stopping;
   bool stopped_early = false;  // See EarlyStoppingConfig.
-  // Of the validation data, if there was an evaluation after exactly these steps.
+  // The result on the validation data, if there was an evaluation after exactly these steps.
   std::optional<EvaluationResult> validation;
-  // Of the last evaluation of the validation data that fitted one, or given; by label. Empty: none.
+  // One per label, fitted by the last evaluation of the validation data that did so, or given.
+  // Empty: none.
   std::vector<Calibration> calibrations = {};
   // Shape: (ranks, DenseNetwork::statistics()). Empty for one rank.
   std::vector<float> rank_statistics;
@@ -44,12 +45,13 @@ class CheckpointPort {
  public:
   virtual ~CheckpointPort() = default;
 
-  // Whether all ranks stop before a step for a checkpoint. evaluates: training evaluates the
-  // validation data just before. Called ahead of training, for each step but the first one; for the
-  // first one of an epoch, and while a stream is quiet, perhaps again, until it returns true.
+  // Returns whether all ranks stop before a step for a checkpoint. evaluates: training evaluates
+  // the validation data just before. Called ahead of training, for each step but the first one; for
+  // the first one of an epoch, and while a stream is quiet, perhaps again, until it returns true.
   virtual bool IsDue(uint64_t step, bool evaluates) = 0;
 
-  // Whether to save at such a step: not if only an evaluation made it due, and others are better.
+  // Returns whether to save at a step that is due: not if only an evaluation made it due, and
+  // others are better.
   virtual bool IsWanted(const TrainState& state) = 0;
 
   // Waits until no save or load is under way. Returns false if one still is after `patience`.
@@ -63,10 +65,10 @@ class CheckpointPort {
   // happens within `patience`.
   virtual bool AwaitRows(std::chrono::milliseconds patience) = 0;
 
-  // Whether evaluations are compared.
+  // Returns whether evaluations are compared.
   virtual bool keeps_best() = 0;
-  // After training: the step of the best checkpoint, as soon as `state` is saved, too; none if none
-  // has an evaluation.
+  // Returns the step of the best checkpoint after training, once `state` is saved as well; none if
+  // no checkpoint has an evaluation.
   virtual std::optional<uint64_t> BestStep(const TrainState& state) = 0;
   // The step of the newest checkpoint.
   virtual uint64_t newest() = 0;

@@ -7,7 +7,7 @@ namespace simurgh {
 bool CheckpointSchedule::IsDue(uint64_t step, Clock::time_point now) {
   bool due = config_.at_steps.contains(step) ||
              (config_.every_steps > 0 && step % config_.every_steps == 0);
-  // These would make training wait.
+  // A save that could wait is not due here, because training would wait for the earlier save.
   if (due_.empty() && !busy_) {
     due = due || has_request();
     if (config_.every.count() > 0 && now - last_due_ >= config_.every) {

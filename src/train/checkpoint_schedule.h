@@ -22,10 +22,10 @@ class CheckpointSchedule {
   CheckpointSchedule(const CheckpointConfig& config, Clock::time_point now)
       : config_(config), last_due_(now) {}
 
-  // Whether all ranks stop before a step for a save. Called once for each step, ahead of training;
-  // for a step without a save perhaps again.
+  // Returns whether all ranks stop before a step for a save. Called once for each step, ahead of
+  // training; for a step without a save perhaps again.
   bool IsDue(uint64_t step, Clock::time_point now);
-  // Whether IsDue() has returned true for the step, and its save has not begun.
+  // Returns whether IsDue() has returned true for the step and its save has not begun.
   bool IsAnnounced(uint64_t step) const { return due_.contains(step); }
   // Intervals of config.every without a save so far, since another save took longer.
   uint64_t skipped() const { return skipped_; }
@@ -44,7 +44,7 @@ class CheckpointSchedule {
   void OnLoaded(const Status& status);
 
   bool is_idle() const { return !busy_; }
-  // Whether training may go on after a mark.
+  // Returns whether training may go on after a mark.
   bool rows_noted() const { return !busy_ || rows_noted_; }
   // The error that must end training.
   const Status& failure() const { return failure_; }
@@ -53,14 +53,14 @@ class CheckpointSchedule {
   uint64_t newest() const { return newest_; }
   void SetNewest(uint64_t step) { newest_ = step; }
 
-  // After training: whether a save that failed is repeated at a request.
+  // Returns whether a save after training that failed is repeated at a request.
   bool RepeatsAfter(const Status& error) const;
 
   // Asks for a save at the next step, or for one more after the end of training. Returns the
   // number of the request, from 1.
   uint64_t Request() { return ++requests_; }
   bool IsRequest(uint64_t number) const { return number > 0 && number <= requests_; }
-  // Whether a save that began after the request has ended.
+  // Returns whether a save that began after the request has ended.
   bool IsAnswered(uint64_t number) const { return number <= answered_; }
   bool has_request() const { return requests_ > answered_; }
 

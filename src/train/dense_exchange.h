@@ -24,7 +24,7 @@ struct DenseExchangeOptions {
   uint32_t rank = 0;
   DenseOptimizerConfig optimizer;
   uint32_t staleness = 1;  // Own pushes that the next weights may lack, plus one; >= 1.
-  std::chrono::milliseconds retry_deadline{60'000};  // From the first failure of a call.
+  std::chrono::milliseconds retry_deadline{60'000};  // Counted from the first failure of a call.
 };
 
 // A trainer's side of dense weights that servers own. Sends gradients one push at a time, while the
@@ -41,7 +41,7 @@ class DenseExchange {
   ~DenseExchange();
 
   // Sets the initial weights of servers that have none, then pulls the servers' weights. state: the
-  // optimizer's, of PullState; empty for a new one.
+  // optimizer's state, from PullState(); empty for a new one.
   // Errors: of a call that is not retryable or past its deadline; CANCELLED after Stop.
   Status Start(std::span<float> parameters, std::span<const float> state);
 
@@ -58,11 +58,11 @@ class DenseExchange {
   // Copies the servers' current weights to `parameters`. Errors: as Start.
   Status Pull(std::span<float> parameters);
 
-  // The optimizer's state on the servers: see DensePort::PullState. Call once no rank pushes.
-  // Errors: as Start.
+  // Returns the optimizer's state on the servers: see DensePort::PullState. Call once no rank
+  // pushes. Errors: as Start.
   StatusOr<std::vector<float>> PullState(size_t weights);
 
-  // DenseVersions::gap of each push acknowledged since the last call.
+  // Returns DenseVersions::gap of each push acknowledged since the last call.
   std::vector<uint64_t> TakeGaps();
 
   // Ends all waiting with CANCELLED.
@@ -108,7 +108,7 @@ class DenseExchange {
   std::deque<Operation> operations_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const AlignedBuffer> newest_ ABSL_GUARDED_BY(mutex_);  // Weights received last.
   std::vector<uint64_t> newest_versions_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<const AlignedBuffer> state_ ABSL_GUARDED_BY(mutex_);  // Received last.
+  std::shared_ptr<const AlignedBuffer> state_ ABSL_GUARDED_BY(mutex_);  // State received last.
   std::vector<uint64_t> gaps_ ABSL_GUARDED_BY(mutex_);
   Status status_ ABSL_GUARDED_BY(mutex_);
   uint64_t calls_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -16,8 +16,8 @@
 
 namespace simurgh {
 
-// How dense gradients become weights: what a training mode plugs into a trainer's step. This class
-// is for one rank, and for ranks whose devices sum. A device applies them itself.
+// Turns dense gradients into weights. Each training mode plugs a subclass into a trainer's step.
+// This class is for one rank, and for ranks whose devices sum. A device applies gradients itself.
 //
 // Order of a step: BeginStep, the network's ForwardBackward, AwaitSums, then Apply, or
 // DropResiduals if the step is left out.
@@ -30,7 +30,8 @@ class DenseUpdate {
   DenseUpdate(const DenseUpdate&) = delete;
   DenseUpdate& operator=(const DenseUpdate&) = delete;
 
-  // Before the first step. optimizer_state: of OptimizerState; empty for a new one.
+  // Call before the first step. optimizer_state: the result of OptimizerState(); empty for a new
+  // optimizer.
   virtual Status Start(std::span<const float> /*optimizer_state*/) { return absl::OkStatus(); }
 
   // The network gets the weights of the step. Sets `ranks->on_gradients` if it sums them.
@@ -39,7 +40,7 @@ class DenseUpdate {
     network_applies_ = network_.ApplyNext(learning_rate);
     return absl::OkStatus();
   }
-  // While the network computes: lets it start the next step, whose batch it has loaded.
+  // Lets the network start the next step, whose batch it has loaded. Call while it computes.
   void StartNext(const PulledBatch& next, const RankStep& ranks) {
     const DenseBatch& dense = next.batch->dense;
     if (network_applies_) network_.StartNext(*next.block, dense.matrix(), dense.labels, ranks);
@@ -50,12 +51,12 @@ class DenseUpdate {
                            absl::FunctionRef<Status()> meanwhile) {
     return meanwhile();
   }
-  // samples: of the step; 0 if all ranks' batches were empty.
+  // Applies the step's gradients. samples: the step's; 0 if all ranks' batches were empty.
   virtual Status Apply(uint64_t /*step*/, float learning_rate, size_t /*samples*/) {
     return network_applies_ ? absl::OkStatus() : network_.ApplyGradients(learning_rate);
   }
-  // The step is not applied, or a checkpoint follows: forgets the rounding errors of sums on the
-  // host. A network that sums on its device drops its own.
+  // Forgets the rounding errors of sums on the host, because the step is not applied or a
+  // checkpoint follows. A network that sums on its device drops its own.
   virtual void DropResiduals() {}
 
   // --- Weights of servers; without them the network has the newest weights.
@@ -64,9 +65,9 @@ class DenseUpdate {
   virtual Status WaitForPushes() { return absl::OkStatus(); }
   // Gives the network the servers' weights.
   virtual Status PullWeights() { return absl::OkStatus(); }
-  // The state of the servers' optimizer; empty without servers. Call once no rank pushes.
+  // Returns the state of the servers' optimizer; empty without servers. Call once no rank pushes.
   virtual StatusOr<std::vector<float>> OptimizerState() { return std::vector<float>(); }
-  // DenseVersions::gap of each push acknowledged since the last call.
+  // Returns DenseVersions::gap of each push acknowledged since the last call.
   virtual std::vector<uint64_t> TakeGaps() { return {}; }
 
   // Ends all waiting with CANCELLED.
@@ -76,10 +77,10 @@ class DenseUpdate {
   DenseNetwork& network_;
 
  private:
-  bool network_applies_ = false;  // This step's gradients.
+  bool network_applies_ = false;  // The network applies this step's gradients.
 };
 
-// The update of the configured mode. dense_port: mode async only.
+// Returns the update of the configured mode. dense_port: mode async only.
 std::unique_ptr<DenseUpdate> MakeDenseUpdate(const TrainingConfig& config, uint64_t run,
                                              DenseNetwork& network, Collective& collective,
                                              DensePort* dense_port);

@@ -54,7 +54,8 @@ namespace {
 
 constexpr char kAverage[] = "average.weights";
 
-// What a network has besides PredictionTensors(), see DenseNetwork::tensors().
+// Returns whether a network has the tensor besides PredictionTensors(), see
+// DenseNetwork::tensors().
 bool IsOfTraining(std::string_view name) {
   return name.starts_with("optimizer.") || name.starts_with("average.") || name == "loss_scale";
 }

@@ -13,11 +13,11 @@
 
 namespace simurgh {
 
-// What the dense network of a configuration reads: dense columns, masks of raw features, and
+// Returns the inputs of a configuration's dense network: dense columns, masks of raw features, and
 // embeddings.
 ModelInputs InputsOf(const ClusterConfig& config);
 
-// What a network predicts with, in the order of PredictionTensors().
+// The values that a network predicts with, in the order of PredictionTensors().
 struct DenseWeights {
   std::vector<float> parameters;
   std::vector<float> statistics;
@@ -40,7 +40,7 @@ StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterCon
 
 // The calibrations in a manifest, which has a text for them only if there are some.
 void WriteCalibrations(const std::vector<Calibration>& calibrations, Manifest& manifest);
-// By label; empty: none. Errors: DATA_LOSS, naming the key.
+// Returns one calibration per label; empty: none. Errors: DATA_LOSS, naming the key.
 StatusOr<std::vector<Calibration>> ReadCalibrations(const Manifest& manifest, size_t labels);
 
 // Sets the weights, their average and the running statistics of a new network to those of the file

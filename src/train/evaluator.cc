@@ -167,7 +167,7 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective, si
   SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, values));
   sums = {values[0], values[1], values[2], values[3], values[4],
           values[5], values[6], values[7], values[8]};
-  // Of several labels, one can be unknown in all rows.
+  // One of several labels can be unknown in all rows.
   if (sums.samples == 0 && tasks_.size() == 1) return NoRows();
   EvaluationResult result{.loss_kind = loss.kind,
                           .samples = static_cast<uint64_t>(sums.samples),
@@ -204,7 +204,7 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective) co
 
 namespace {
 
-// As Predict(). on_outputs: replaces the outputs of a batch by its predictions.
+// Implements Predict(). on_outputs: replaces the outputs of a batch by its predictions.
 Status PredictBatches(
     EmbeddingPort& port, DenseNetwork& network, Collective& collective, const StepId& step_id,
     const OpenReader& open, const EvaluationOptions& options, std::stop_token stop,
@@ -288,7 +288,7 @@ class OutputCollection {
   }
 
   const EvaluationOptions& options_;
-  std::vector<std::vector<LabelledOutput>> samples_;  // By task.
+  std::vector<std::vector<LabelledOutput>> samples_;  // Indexed by task.
 };
 
 }  // namespace

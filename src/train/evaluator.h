@@ -28,29 +28,30 @@ namespace simurgh {
 struct EvaluationResult {
   LossConfig::Kind loss_kind = LossConfig::Kind::kBce;
   uint64_t samples = 0;
-  // Of binary labels; otherwise 0 and NaN.
+  // Metrics of a binary label; 0 and NaN for another label.
   uint64_t positives = 0;  // Samples with label 1.
   double auc = 0;          // Exact; NaN when a class is missing.
   double log_loss = 0;     // Mean binary cross entropy.
   double normalized_entropy = 0;
   double group_auc = 0;  // See GroupAucSum; NaN when no feature groups the samples.
-  // Of all labels.
+  // Metrics of any label.
   double calibration = 0;    // Mean prediction over the mean label.
   double rmse = 0;           // Root of the mean squared error.
   double constant_rmse = 0;  // RMSE of the mean label for every sample.
   double loss = 0;           // Mean of the task's loss, see LossConfig.
-  // See EvaluationOptions::fits_calibration; of a binary label.
+  // The calibration of a binary label, see EvaluationOptions::fits_calibration.
   std::optional<FittedCalibration> fitted = {};
   // The result of each label if there are several; the values above are then the first label's.
   std::vector<EvaluationResult> tasks;
-  // By feature: share of the samples with ids of which training has seen none; see
+  // One per feature: among the samples with ids, the share whose ids training has never seen; see
   // EmbeddingCheck::CountUnseen. Empty without an EmbeddingCheck.
   std::vector<double> unseen_shares = {};
 };
 
 double ValueOf(const EvaluationResult& result, EvaluationMetric metric);
 
-// Names, see ReportedName, and values of what results and manifests say of a label of this kind.
+// Returns the metrics that results and manifests have for a label of this kind: names, see
+// ReportedName, and values.
 std::vector<std::pair<std::string, double>> ReportedMetrics(const EvaluationResult& result);
 
 // Receives each batch, in order, with its probabilities: (B, tasks), row by row. An error ends the
@@ -72,7 +73,7 @@ class PredictionMetrics {
   // probabilities: (B, tasks), row by row.
   void Add(const Batch& batch, std::span<const float> probabilities);
 
-  // The metrics of the predictions of all ranks. AUCs are exact.
+  // Returns the metrics of the predictions of all ranks. AUCs are exact.
   // Errors: INVALID_ARGUMENT without samples; of the collective.
   StatusOr<EvaluationResult> Compute(Collective& collective) const;
 
@@ -84,21 +85,21 @@ class PredictionMetrics {
   const std::vector<TaskConfig> tasks_;
   const std::optional<size_t> group_feature_;
   const bool is_weighted_;
-  // By sample, and for labels and predictions by task.
+  // One per sample; labels and predictions: one per sample and task, (samples, tasks).
   std::vector<float> labels_;
   std::vector<float> predictions_;
   std::vector<float> weights_;    // Empty without weights.
-  std::vector<uint64_t> groups_;  // 0: in no group. Empty: all are.
+  std::vector<uint64_t> groups_;  // 0: in no group. Empty: no sample is in a group.
 };
 
 struct EvaluationOptions {
-  std::vector<TaskConfig> tasks = {TaskConfig()};  // By label.
+  std::vector<TaskConfig> tasks = {TaskConfig()};  // One per label.
   bool is_weighted = false;                        // See DenseBatch::weights().
   double kept_negatives = 1;                       // See ToPredictions().
-  std::vector<Calibration> calibrations = {};      // The same.
+  std::vector<Calibration> calibrations = {};      // See ToPredictions().
   // Evaluate() fits a calibration to the outputs of each binary label. The metrics are without it.
   bool fits_calibration = false;
-  std::vector<LabelScale> scales = {};  // By label; empty: none is scaled.
+  std::vector<LabelScale> scales = {};  // One per label; empty: none is scaled.
   // A sample's group is the first id of this feature; samples without an id have no group. None:
   // see DenseBatch::groups.
   std::optional<size_t> group_feature;
@@ -124,16 +125,16 @@ Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collectiv
                const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
                std::stop_token stop);
 
-// The fitted calibrations of an evaluation, by label; empty if there are none.
+// Returns the fitted calibrations of an evaluation, one per label; empty if there are none.
 std::vector<Calibration> CalibrationsOf(const EvaluationResult& result);
-// Replaces a fitted calibration by the label's old one, with which the metrics are, unless the rows
-// tell them apart by Schwarz's criterion. Sets the problem of the fit then.
+// Replaces a fitted calibration by the label's old one, which the metrics use, and sets the problem
+// of the fit. Keeps a fit that the rows prefer by Schwarz's criterion.
 //
-// old: by label; empty: none.
+// old: one per label; empty: none.
 void KeepCalibrations(std::span<const Calibration> old, EvaluationResult& result);
 
-// As Predict(), and compares the predictions with the labels. Each rank holds the predictions of
-// its share; all ranks get the result of all shares. AUCs are exact.
+// Predicts like Predict(), and compares the predictions with the labels. Each rank holds the
+// predictions of its share; all ranks get the result of all shares. AUCs are exact.
 // Errors: of Predict(); INVALID_ARGUMENT for an empty set.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     Collective& collective, const StepId& step_id,

@@ -10,7 +10,7 @@
 namespace simurgh {
 namespace {
 
-// By AllReduceConfig::Precision.
+// Indexed by AllReduceConfig::Precision.
 constexpr ReducePrecision kPrecisions[] = {ReducePrecision::kF32, ReducePrecision::kBf16,
                                            ReducePrecision::kInt8};
 

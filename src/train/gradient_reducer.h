@@ -65,7 +65,7 @@ class GradientReducer {
   uint64_t step_ = 0;
   std::vector<float> residuals_;  // Rounding errors; empty for f32.
   Bucket open_;                   // Grows towards the front.
-  std::vector<Bucket> held_;      // Summed in Finish: the last one; without overlap all.
+  std::vector<Bucket> held_;      // Buckets to sum in Finish: the last one; without overlap all.
 
   Mutex mutex_;
   CondVar changed_;

@@ -26,7 +26,7 @@ struct LoaderOptions {
   uint32_t evaluate_every_epochs = 0;  // Requires mark_epoch_ends.
   uint32_t completed_epochs = 0;       // TrainState::epochs of earlier runs.
   uint64_t first_batch = 0;            // Batches of earlier runs; they count into max_batches.
-  uint32_t first_epoch = 0;            // Earlier ones have been read.
+  uint32_t first_epoch = 0;            // Earlier epochs have been read.
   // Once set on any rank, the input ends at the next step, the same one on all ranks. May be null.
   const std::atomic<bool>* ends_early = nullptr;
   bool drop_last = false;  // Skip a last batch of fewer samples than batch_size.
@@ -52,7 +52,7 @@ class Loader {
   Loader(OpenEpoch open, LoaderOptions options, BatchPipeline& pipeline);
   ~Loader();
 
-  // Whether ends_early has ended the input. Call after the pipeline's last batch.
+  // Returns whether ends_early has ended the input. Call after the pipeline's last batch.
   bool ended_early() const { return ended_early_; }
 
  private:
@@ -62,7 +62,7 @@ class Loader {
   void CloseReader();
   // Returns nothing at the end of the epoch.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
-  // Whether training evaluates after the steps agreed on so far.
+  // Returns whether training evaluates after the steps agreed on so far.
   bool Evaluates() const;
   // Exchanges the ranks' batch sizes; returns this rank's batch of the step, or an idle one.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own);
@@ -74,12 +74,12 @@ class Loader {
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t agreed_ = 0;         // Steps agreed on.
-  uint64_t marked_ = 0;         // Those before the last mark without a batch.
-  StreamOffsets idle_offsets_;  // Of idle batches since the last other one.
-  ShareProgress progress_;      // Of the last batch.
-  uint32_t epochs_;             // Completed, with mark_epoch_ends.
-  bool epoch_ended_ = false;    // By the last step agreed on, with mark_epoch_ends.
-  bool due_ = false;            // A checkpoint, before the next step.
+  uint64_t marked_ = 0;         // Steps agreed on before the last mark without a batch.
+  StreamOffsets idle_offsets_;  // Offsets of idle batches since the last other one.
+  ShareProgress progress_;      // Progress of the last batch.
+  uint32_t epochs_;             // Completed epochs, with mark_epoch_ends.
+  bool epoch_ended_ = false;    // The last step agreed on ended an epoch, with mark_epoch_ends.
+  bool due_ = false;            // A checkpoint is due before the next step.
   std::atomic<bool> ended_early_ = false;
   std::thread thread_;
 };

@@ -40,7 +40,7 @@ class EmbeddingPort {
   virtual void Submit(SubmittedIds ids, const SubmitOptions& options,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
-  // Pooled embeddings, features side by side in their configured order, (B, embedding width). An
+  // Pulls pooled embeddings, features side by side in configured order, (B, embedding width). An
   // evaluation pull consumes the reference; a training pull leaves it for Push. Rows are at most
   // options.row_age_steps old.
   // The buffer's precision and form are those of the wire.
@@ -49,7 +49,7 @@ class EmbeddingPort {
 
   // Pushes gradients (B, embedding width); ok once every server has applied them. A repeated push
   // is applied once. Consumes the reference when ok.
-  // Their precision and scale are those of the wire.
+  // The gradients have the precision and scale of the wire.
   virtual void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                     std::function<void(Status)> done) = 0;
 
@@ -62,12 +62,12 @@ struct DensePush {
   uint64_t run = 0;
   uint32_t rank = 0;
   uint64_t number = 0;                  // Counts the rank's pushes, from 0.
-  std::vector<uint64_t> base_versions;  // By server: version of the weights of the gradients.
+  std::vector<uint64_t> base_versions;  // One per server: version of the weights of the gradients.
   float learning_rate = 0;
 };
 
 struct DenseVersions {
-  std::vector<uint64_t> versions;  // By server: number of pushes applied to its weights.
+  std::vector<uint64_t> versions;  // One per server: number of pushes applied to its weights.
   uint64_t gap = 0;  // Push only: maximum number of other pushes applied since its weights.
 };
 

@@ -51,7 +51,7 @@ class ProgressMeter {
   // Excludes time spent on evaluation.
   void LeaveOut(std::chrono::steady_clock::duration duration);
 
-  // Whether there were steps since the last report.
+  // Returns whether there were steps since the last report.
   bool has_steps() const { return steps_ > 0; }
   bool due() const;
   // Resets the statistics since the last report.
@@ -59,12 +59,12 @@ class ProgressMeter {
   TrainResult Finish();
 
   TrainResult result;
-  ShareProgress data;  // With the last step's batch.
+  ShareProgress data;  // Progress of the last step's batch.
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Sums over the samples of a step, or of several; of the first label.
+  // Sums over the samples of one or several steps, for the first label.
   struct Sums {
     uint64_t samples = 0;
     double loss = 0;
@@ -86,7 +86,7 @@ class ProgressMeter {
   double ranks_staleness_ = 0;
   uint64_t dense_pushes_ = 0;
   double dense_gaps_ = 0;
-  // Of one task. Without an AUC it has a label of numbers.
+  // The statistics of one task. A task without an AUC has a label of numbers.
   struct TaskMeter {
     LossConfig loss;
     std::optional<SlidingAuc> auc;
@@ -94,15 +94,15 @@ class ProgressMeter {
   };
   std::vector<TaskMeter> tasks_;
   const size_t window_samples_;
-  std::deque<Sums> window_;  // Of the latest steps.
+  std::deque<Sums> window_;  // Sums of the latest steps.
   Sums window_sums_;
 
-  // In the unit of the label.
+  // Returns the number in the unit of the label.
   float Unscaled(size_t task, float number) const {
     return scales_.empty() ? number : scales_[task].Unscaled(number);
   }
 
-  const std::vector<LabelScale> scales_;  // By label, or empty.
+  const std::vector<LabelScale> scales_;  // One per label, or empty.
 };
 
 }  // namespace simurgh

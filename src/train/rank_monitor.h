@@ -105,9 +105,9 @@ class RankMonitor {
 
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
-  const std::chrono::milliseconds interval_;  // Between rounds.
-  std::vector<Steps> last_;                   // By rank, in the last round. Threads: the thread.
-  Clock::time_point last_change_;             // Time of the last change of last_.
+  const std::chrono::milliseconds interval_;  // Interval between rounds.
+  std::vector<Steps> last_;        // Steps of each rank in the last round. Threads: the thread.
+  Clock::time_point last_change_;  // Time of the last change of last_.
 
   Mutex mutex_;
   CondVar changed_;

@@ -147,7 +147,7 @@ Status Trainer::BeginCheckpoint(BatchPipeline& pipeline, StepBatches& batches,
   CheckpointPort* const port = data_.checkpoints;
   // The model of the end follows soon after an interrupt.
   bool saves = false;
-  // Also a barrier: all ranks' pushes are acknowledged.
+  // The wait is also a barrier: all ranks' pushes are acknowledged.
   SIMURGH_RETURN_IF_ERROR(AwaitRankZero([&](std::chrono::milliseconds patience) {
     saves = port != nullptr && !(data_.interrupt != nullptr && *data_.interrupt) &&
             port->IsWanted(state);
@@ -201,7 +201,7 @@ StatusOr<std::optional<uint64_t>> Trainer::RestoreBest(const TrainState& state) 
       restored = calibrations.status();
       if (calibrations.ok()) calibrations_ = *std::move(calibrations);
     }
-    // Not a loss that another start of training recovers from.
+    // Another start of training would not recover from this loss.
     if (absl::IsDataLoss(restored)) restored = absl::FailedPreconditionError(restored.message());
     SIMURGH_RETURN_IF_ERROR(restored);
     SIMURGH_RETURN_IF_ERROR(AverageStatistics());

@@ -43,31 +43,33 @@ class TrainObserver {
     size_t samples = 0;
     double loss = 0;
     bool applied = true;  // False: skipped, because loss or a gradient was not finite.
-    // If skipped: names of the features of this rank's batch whose embeddings are not finite,
-    // separated by commas.
+    // Names of the features of this rank's batch whose embeddings are not finite, separated by
+    // commas; set if skipped.
     std::string not_finite_features;
     uint32_t staleness = 0;  // PulledBatch::staleness.
-    // Sum over the ranks. Mode async: of the latest reports, which ranks send 20 times a second.
+    // Staleness summed over the ranks. Mode async: the sum of the latest reports, which ranks send
+    // 20 times a second.
     uint32_t ranks_staleness = 0;
     size_t queued = 0;                    // Batches that have been read and are not pulled yet.
-    std::chrono::nanoseconds waited{};    // For the batch's embeddings.
-    std::chrono::nanoseconds computed{};  // Forward, backward, step.
+    std::chrono::nanoseconds waited{};    // Wait for the batch's embeddings.
+    std::chrono::nanoseconds computed{};  // Time of forward pass, backward pass and step.
   };
 
   // Progressive validation: metrics of the latest predictions of this rank, each made before its
   // step. They do not depend on the samples if each one is trained on once.
   struct Window {
-    uint64_t samples = 0;    // Of the last steps that have auc_window_samples of them, or of all.
-    double loss = 0;         // Mean.
-    double auc = 0;          // Of the first label.
-    double calibration = 0;  // The same: mean prediction over mean label.
+    // Samples of the last steps that have auc_window_samples of them, or of all steps.
+    uint64_t samples = 0;
+    double loss = 0;         // Mean loss.
+    double auc = 0;          // AUC of the first label.
+    double calibration = 0;  // First label: mean prediction over mean label.
   };
 
   struct Progress {
     // Totals.
     uint64_t steps = 0;
     uint64_t samples = 0;
-    double seconds = 0;  // Without evaluations.
+    double seconds = 0;  // Time without evaluations.
     uint64_t skipped_steps = 0;
     // Means since the last report.
     double loss = 0;
@@ -75,17 +77,17 @@ class TrainObserver {
     double staleness = 0;
     double ranks_staleness = 0;
     std::optional<double> dense_staleness;  // Mode async: gap of OnDensePush, if there was a push.
-    // Of predictions, each made before its step.
+    // Metrics of predictions, each made before its step.
     struct Metrics {
-      double auc = 0;   // Of the latest ones (auc_window_samples); NaN for a label of numbers.
-      double rmse = 0;  // Since the last report; NaN for a binary label.
+      double auc = 0;   // AUC of the latest auc_window_samples; NaN for a label of numbers.
+      double rmse = 0;  // RMSE since the last report; NaN for a binary label.
 
       bool operator==(const Metrics&) const = default;
     };
     Metrics metrics;
     Window window;
-    ShareProgress data;          // With the last step's batch.
-    std::vector<Metrics> tasks;  // By label if there are several; `metrics` is then the first.
+    ShareProgress data;          // Progress of the last step's batch.
+    std::vector<Metrics> tasks;  // One per label if there are several; `metrics` is the first.
   };
 
   virtual ~TrainObserver() = default;
@@ -99,33 +101,34 @@ class TrainObserver {
 };
 
 struct TrainResult {
-  uint64_t steps = 0;          // Including those of TrainerData::start.
-  uint64_t samples = 0;        // Of this rank, since TrainerData::start.
-  uint64_t skipped_steps = 0;  // Of `steps`.
+  uint64_t steps = 0;          // All steps, including those of TrainerData::start.
+  uint64_t samples = 0;        // Samples of this rank, since TrainerData::start.
+  uint64_t skipped_steps = 0;  // The steps among `steps` that were skipped.
   TrainObserver::Window window;
-  double seconds = 0;          // Without evaluations.
+  double seconds = 0;          // Time without evaluations.
   bool stopped_early = false;  // See EarlyStoppingConfig.
   bool interrupted = false;    // TrainerData::interrupt has ended it.
-  // Of the best checkpoint or, without one, after the last step; if there is a test set.
+  // The result on the test set, if there is one: of the best checkpoint or, without one, after the
+  // last step.
   std::optional<EvaluationResult> evaluation;
-  std::optional<uint64_t> best_step;  // Of the best checkpoint.
-  TrainState state;                   // To continue with, after the last step.
+  std::optional<uint64_t> best_step;  // Step of the best checkpoint.
+  TrainState state;                   // State after the last step, to continue with.
 };
 
 struct TrainerData {
   OpenEpoch train;
   OpenReader validation;      // May be empty: intermediate evaluations then use the test set.
   OpenReader test;            // May be empty: no evaluation at the end.
-  EmbeddingCheck embeddings;  // Of all features.
+  EmbeddingCheck embeddings;  // Checks all features.
   size_t dense_width = 0;
-  std::vector<TaskConfig> tasks = {TaskConfig()};  // By label.
-  std::vector<LabelScale> scales = {};  // By label, of batches of `train` alone; empty: none.
+  std::vector<TaskConfig> tasks = {TaskConfig()};  // One per label.
+  std::vector<LabelScale> scales = {};  // One per label, for batches of `train` alone; empty: none.
   bool is_weighted = false;             // See DenseBatch::weights().
   std::optional<size_t> group_feature;  // See EvaluationOptions.
   CalibrationConfig calibration = {};
   uint32_t async_staleness = 1;  // Mode async: PipelineOptions::staleness.
-  // Of the run that this one continues. The batches of `train` carry progress of shares of its
-  // position.
+  // The state of the run that this one continues. The batches of `train` carry progress of shares
+  // of its position.
   TrainState start;
   // Rank 0 only; null: nothing is saved while training. Outlives the trainer.
   CheckpointPort* checkpoints = nullptr;
@@ -175,7 +178,7 @@ class Trainer {
   ~Trainer();
 
  private:
-  // Whether several ranks take every step together: not in mode async.
+  // Returns whether several ranks take every step together: not in mode async.
   bool in_step() const {
     return collective_.ranks() > 1 && config_.mode != TrainingConfig::Mode::kAsync;
   }
@@ -191,24 +194,26 @@ class Trainer {
                                          const std::stop_token& stop);
   // Errors: INTERNAL naming a rank whose dense weights differ.
   Status CheckSameWeights();
-  // Whether evaluations of the validation data and the first test fit calibrations.
+  // Returns whether evaluations of the validation data and the first test fit calibrations.
   bool fits_calibration() const { return data_.calibration.fits; }
-  // Mode async: waits for the pushes of all ranks, then pulls the servers' weights.
+  // Waits for the pushes of all ranks, then pulls the servers' weights. Does nothing unless the
+  // mode is async.
   Status SettleWeights();
-  // The pipeline is at a mark: rank 0 starts to save, and all ranks wait until rows may change.
+  // Lets rank 0 start to save, and waits on all ranks until rows may change. Requires that the
+  // pipeline is at a mark.
   Status BeginCheckpoint(BatchPipeline& pipeline, StepBatches& batches, ProgressMeter& meter);
-  // At the end of training: replaces network and rows by those of the best checkpoint, if there is
-  // one and it is not the last step's. Returns its step.
+  // Replaces network and rows by those of the best checkpoint, if there is one and it is not the
+  // last step's. Returns its step. Call at the end of training.
   StatusOr<std::optional<uint64_t>> RestoreBest(const TrainState& state);
-  // If rank 0 keeps a best checkpoint, all ranks wait until it neither saves nor loads. Errors: of
-  // the save or load.
+  // Waits on all ranks until rank 0 neither saves nor loads, if rank 0 keeps a best checkpoint.
+  // Errors: of the save or load.
   Status AwaitIdle();
-  // All ranks wait until rank 0's `ready` holds; it waits for at most the given time. The others'
-  // is not called.
+  // Waits on all ranks until rank 0's `ready` holds, which waits for at most the given time. The
+  // other ranks' `ready` is not called.
   Status AwaitRankZero(absl::FunctionRef<bool(std::chrono::milliseconds patience)> ready);
-  // The state after the last step; all ranks call it.
+  // Returns the state after the last step. All ranks call it.
   StatusOr<TrainState> StateAfter(const TrainResult& result);
-  // Each rank's running statistics of batch norm, with several ranks.
+  // Returns each rank's running statistics of batch norm; empty for one rank.
   StatusOr<std::vector<float>> GatherStatistics();
   // Replaces batch norm's running statistics by their mean over the ranks.
   Status AverageStatistics();
@@ -224,7 +229,8 @@ class Trainer {
   Status AgreeOnStep(bool finite, TrainObserver::Step* step);
   // Finds the features of a skipped step whose embeddings are not finite.
   void FindNotFinite(const PulledBatch& pulled, TrainObserver::Step* step);
-  // FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely cause.
+  // Returns FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely
+  // cause.
   Status SkippedError(uint64_t last_step);
   void ReportDensePushes(ProgressMeter& meter);
 
@@ -234,7 +240,7 @@ class Trainer {
   DenseNetwork& network_;
   Collective& collective_;
   const std::unique_ptr<DenseUpdate> update_;
-  std::unique_ptr<RankHeartbeat> heartbeat_;  // Only while several ranks train.
+  std::unique_ptr<RankHeartbeat> heartbeat_;  // Set only while several ranks train.
   const TrainerData data_;
   TrainObserver& observer_;
   // Whether embeddings' gradients are pushed before the dense step: on the CPU, as a push takes
@@ -243,12 +249,12 @@ class Trainer {
   std::vector<float> probabilities_;
   std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was skipped.
   uint32_t skipped_in_row_ = 0;
-  uint32_t epochs_ = 0;                         // Completed.
-  DataPosition position_;                       // After the last step, of this rank's batches.
-  std::optional<EvaluationResult> validation_;  // After the last step, if evaluated.
+  uint32_t epochs_ = 0;                         // Completed epochs.
+  DataPosition position_;                       // Position of this rank after the last step.
+  std::optional<EvaluationResult> validation_;  // Result after the last step, if evaluated.
   std::vector<Calibration> calibrations_;       // See TrainState.
   std::unique_ptr<CalibrationChoice> choice_;   // Null: there is none.
-  bool has_validated_ = false;                  // Since the start.
+  bool has_validated_ = false;  // The validation data was evaluated since the start.
 };
 
 }  // namespace simurgh
