@@ -1,4 +1,4 @@
-// Also compiles Asio's non-template code, once (BOOST_ASIO_SEPARATE_COMPILATION).
+// This file also compiles Asio's non-template code, once (BOOST_ASIO_SEPARATE_COMPILATION).
 
 #include "rpc/async.h"
 

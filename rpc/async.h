@@ -104,8 +104,8 @@ Status StatusOfException(const std::exception_ptr& thrown);
 
 namespace simurgh::rpc {
 
-// While one exists, RunEventLoop() of its thread does not spin, because the wait is expected to be
-// longer than the cost of waking.
+// Marks a wait that is expected to be longer than the cost of waking: while a LongWait exists,
+// RunEventLoop() of its thread does not spin.
 class LongWait {
  public:
   LongWait() { ++living_; }

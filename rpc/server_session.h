@@ -75,7 +75,7 @@ struct ServerCore {
   const ServerOptions options;
   ObserverLink observer;
   std::unordered_map<uint32_t, Method> methods;
-  std::unordered_set<ServerSession*> sessions;  // Open ones.
+  std::unordered_set<ServerSession*> sessions;  // Open sessions.
   std::list<ServerSession*> newcomers;          // Sessions without HELLO; the oldest first.
   size_t admitted = 0;
   absl::flat_hash_map<std::string, uint32_t> admitted_by_host;

@@ -255,7 +255,7 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
   const auto state = co_await asio::this_coro::cancellation_state;
   const auto cancelled = [&] { return state.cancelled() != asio::cancellation_type::none; };
 
-  std::vector<Endpoint> endpoints;  // In the order of attempts.
+  std::vector<Endpoint> endpoints;  // Endpoints in the order of attempts.
   ErrorCode error;
   if (address.has_path()) {
     endpoints.push_back(UnixEndpoint(address.path));

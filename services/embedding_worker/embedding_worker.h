@@ -119,7 +119,7 @@ class EmbeddingWorker {
   const rpc::asio::any_io_executor compute_;
   WorkerMetrics& metrics_;
   ForwardBuffer buffer_;
-  std::list<WaitTicket*> waiting_;  // In order of submission.
+  std::list<WaitTicket*> waiting_;  // Tickets in the order of submission.
   BatchPool batches_;
   RowExchange rows_;
   std::vector<std::string> feature_names_;

@@ -84,7 +84,7 @@ class EmbeddingWorkerDaemon : public Daemon {
   RpcMetrics observer_;
   std::shared_ptr<EmbeddingWorker> worker_;
   rpc::asio::thread_pool compute_;
-  Listener listener_;  // Its handlers use the above.
+  Listener listener_;  // Its handlers use the members above.
   std::unique_ptr<PeerMonitor> monitor_;
 };
 

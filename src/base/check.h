@@ -20,8 +20,8 @@ class CheckFailure {
 
 }  // namespace simurgh::internal
 
-// For programming errors only: aborts with place, condition and the streamed text. Use Status for
-// errors that input, files, peers or the machine can cause.
+// Aborts with place, condition and the streamed text unless the condition holds. For programming
+// errors only: use Status for errors that input, files, peers or the machine can cause.
 #define SIMURGH_CHECK(condition)    \
   while (!(condition)) [[unlikely]] \
   ::simurgh::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()

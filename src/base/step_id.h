@@ -33,13 +33,13 @@ inline Status SupersededError(uint64_t newest) {
                                                     ", has taken over; stop this one"));
 }
 
-// How a batch looks rows up.
+// The way in which a batch looks rows up.
 enum class LookupMode : uint8_t {
   kTrain,     // Creates missing rows; updates recency and use counts.
   kEvaluate,  // Changes nothing; missing rows read as zeros.
 };
 
-// How a partition applies the pushes of a step's ranks.
+// The order in which a partition applies the pushes of a step's ranks.
 enum class PushOrder : uint8_t {
   kUnordered,  // Applies each push on arrival.
   kByRank,     // Applies the pushes one by one in rank order, after all have arrived.

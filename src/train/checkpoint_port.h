@@ -67,8 +67,8 @@ class CheckpointPort {
 
   // Returns whether evaluations are compared.
   virtual bool keeps_best() = 0;
-  // Returns the step of the best checkpoint after training, once `state` is saved as well; none if
-  // no checkpoint has an evaluation.
+  // Returns the step of the checkpoint that is the best one once `state` is saved as well; none if
+  // none has an evaluation. Call after training.
   virtual std::optional<uint64_t> BestStep(const TrainState& state) = 0;
   // The step of the newest checkpoint.
   virtual uint64_t newest() = 0;
