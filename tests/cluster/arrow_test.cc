@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -19,6 +18,7 @@
 #include "tests/support/python.h"
 #include "tests/support/skip.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::testing {
 namespace {
@@ -85,8 +85,7 @@ TEST_CASE("Feeders of a socket's stream train the same model") {
       {.loaders = 2,
        .overrides = With({"data.format=arrow", absl::StrCat("data.train=['unix:", socket, "']"),
                           absl::StrCat("data.test=[", WriteArrow(folder, "test"), "]")})});
-  while (!std::filesystem::exists(socket))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  REQUIRE(Eventually([&] { return std::filesystem::exists(socket); }));
   const auto trainer = cluster.StartTrainer();
   const auto one = cluster.StartLoader(0);
   const auto other = cluster.StartLoader(1);

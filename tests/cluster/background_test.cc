@@ -8,7 +8,6 @@
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::testing {
 namespace {
@@ -197,10 +197,7 @@ TEST_CASE("A run that cannot start is reported by up, and one that fails by down
   const std::vector<pid_t> pids = PidsOf(good.Read("state"));
   REQUIRE(pids.size() == 5);
   REQUIRE(::kill(pids[1], SIGKILL) == 0);  // Without checkpoint.directory, the run is over.
-  const auto end = std::chrono::steady_clock::now() + kDeadline;
-  while (!Contains("exit\t3").match(good.Read("state")) && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  REQUIRE(Eventually([&] { return Contains("exit\t3").match(good.Read("state")); }));
   CHECK(good.Read("state") == "exit\t3\n");
   CHECK_THAT(good.Read("simurgh.log"), Contains("embedding-ps-0 was killed by signal 9"));
 }

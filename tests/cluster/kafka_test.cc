@@ -22,6 +22,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::testing {
 namespace {
@@ -73,7 +74,7 @@ class Producer {
     thread_ = std::thread([this] {
       while (!stops_) {
         Produce(1);
-        std::this_thread::sleep_for(2ms);
+        Pause(2ms);
       }
     });
   }
@@ -264,11 +265,7 @@ TEST_CASE("A feeder that is lost within a step of two ranks makes them start aga
     const size_t found = metrics.find(name);
     return found == std::string::npos ? 0 : std::atoi(metrics.c_str() + found + name.size());
   };
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (taken(*second) < taken(*first) + 2) {
-    REQUIRE(std::chrono::steady_clock::now() < deadline);
-    std::this_thread::sleep_for(5ms);
-  }
+  REQUIRE(Eventually([&] { return taken(*second) >= taken(*first) + 2; }));
   feeder->Signal(SIGKILL);
   feeder->Wait(10s);
   producer.Stop();

@@ -1,7 +1,6 @@
 #include "tests/cluster/model_server.h"
 
 #include <limits>
-#include <thread>
 
 #include <signal.h>
 
@@ -12,17 +11,14 @@
 
 #include "base/check.h"
 #include "tests/support/http_get.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/services/serving/raw_client.h"
 
 namespace simurgh::testing {
 
 void Await(const std::string& what, const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!holds()) {
-    INFO(what);
-    REQUIRE(std::chrono::steady_clock::now() < deadline);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  INFO(what);
+  REQUIRE(Eventually(holds));
 }
 
 HttpAnswer ParseAnswer(const std::string& response) {

@@ -9,7 +9,6 @@
 #include <memory>
 #include <regex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +19,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::testing {
 namespace {
@@ -227,7 +227,7 @@ TEST_CASE("A process that is lost during the last save costs a new start and lea
   overrides.insert(overrides.end(),
                    {"checkpoint.every_steps=1000000", "checkpoint.bandwidth=5000"});
   TrainCommand command(overrides);
-  while (!Saves(model) && command->running()) continue;
+  REQUIRE(Eventually([&] { return Saves(model) || !command->running(); }));
   kill(command.PidOf(program, index), SIGKILL);
   CHECK(command->Wait(kDeadline) == 0);
   CAPTURE(command->log());
@@ -250,7 +250,7 @@ TEST_CASE("A daemon that is lost while a stopped training saves costs at most th
   TrainCommand command(overrides);
   command.WaitForTraining();
   command->Signal(SIGTERM);
-  while (!Saves(model) && command->running()) continue;
+  REQUIRE(Eventually([&] { return Saves(model) || !command->running(); }));
   kill(command.PidOf(lost, 0), SIGKILL);
   const int code = command->Wait(kDeadline).value_or(-1);
   CAPTURE(command->log());
@@ -402,16 +402,15 @@ TEST_CASE("Ranks under separate supervisors recover together") {
   CHECK(trainers[other]->Wait(kDeadline) == 4);
   trainers[other] = cluster.StartTrainer({}, other);
   // A rank that met another one before that had noticed the loss starts again, too.
-  const auto deadline = std::chrono::steady_clock::now() + kTrainerDeadline;
-  for (bool trains = true; trains && std::chrono::steady_clock::now() < deadline;) {
-    trains = false;
+  REQUIRE(Eventually([&] {
+    bool trains = false;
     for (size_t rank = 0; rank < 2; ++rank) {
       const auto code = trainers[rank]->Wait(std::chrono::seconds(0));
       if (code == 4) trainers[rank] = cluster.StartTrainer({}, rank);
       trains = trains || !code || code == 4;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+    return !trains;
+  }));
   CAPTURE(trainers[killed]->log(), trainers[other]->log());
   for (const auto& trainer : trainers) CHECK(trainer->Wait(std::chrono::seconds(0)) == 0);
   CHECK(ModelDirectory(model).Latest().value().checkpoint.manifest.generation >= 2);

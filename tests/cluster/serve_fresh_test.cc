@@ -22,6 +22,7 @@
 
 #include "tests/cluster/model_server.h"
 #include "tests/cluster/trained_model.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/model/model_files.h"
 
 namespace simurgh::testing {
@@ -170,8 +171,7 @@ TEST_CASE("A trainer that is killed leaves answers of whole checkpoints") {
     }
     Await("an answer of a newer one",
           [&] { return all[0].newest > answered || all[0].newest == UINT64_MAX; });
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(std::uniform_int_distribution<>(0, 400'000)(random)));
+    Pause(std::chrono::microseconds(std::uniform_int_distribution<>(0, 400'000)(random)));
     training.process->Signal(SIGKILL);
     training.process->Wait(60s);
   }

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
-#include <thread>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,12 +12,12 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::testing {
 namespace {
 
 // How often a condition of another process is looked at.
-constexpr std::chrono::milliseconds kPoll{10};
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
@@ -68,23 +67,21 @@ bool DaemonProcess::running() {
 }
 
 std::optional<int> DaemonProcess::Wait(std::chrono::seconds deadline) {
-  const auto end = std::chrono::steady_clock::now() + deadline;
-  while (running()) {
-    if (std::chrono::steady_clock::now() >= end) return std::nullopt;
-    std::this_thread::sleep_for(kPoll);
-  }
+  if (!testing::Eventually([this] { return !running(); }, deadline)) return std::nullopt;
   return exit_code_;
 }
 
 bool DaemonProcess::WaitForLog(const std::string& text, std::chrono::seconds deadline) {
-  const auto end = std::chrono::steady_clock::now() + deadline;
-  while (true) {
-    // Looked at before the log is read: what an ended process wrote is all there.
-    const bool was_running = running();
-    if (log().find(text) != std::string::npos) return true;
-    if (!was_running || std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(kPoll);
-  }
+  bool found = false;
+  testing::Eventually(
+      [&] {
+        // Looked at before the log is read: what an ended process wrote is all there.
+        const bool was_running = running();
+        found = log().find(text) != std::string::npos;
+        return found || !was_running;
+      },
+      deadline);
+  return found;
 }
 
 std::string DaemonProcess::metrics_address() const {

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
-#include <thread>
 
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::testing {
 namespace {
@@ -188,12 +188,7 @@ uint64_t ProgressOf(const DaemonProcess& trainer) {
 }
 
 bool WaitForProgress(const DaemonProcess& trainer, uint64_t step, std::chrono::seconds deadline) {
-  const auto end = std::chrono::steady_clock::now() + deadline;
-  while (ProgressOf(trainer) < step) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
+  return testing::Eventually([&] { return ProgressOf(trainer) >= step; }, deadline);
 }
 
 TrainerOutcome RunStandalone(const TestClusterOptions& options, std::chrono::seconds deadline) {

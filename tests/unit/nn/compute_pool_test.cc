@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "nn/cpu/compute_threads.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::cpu {
 namespace {
@@ -41,7 +42,7 @@ TEST_CASE("helpers run parts while the owner runs one") {
   std::atomic<int> within = 0;
   pool.Run(2, [&](size_t) {
     ++within;
-    while (within < 2) std::this_thread::yield();
+    testing::Eventually([&] { return !(within < 2); });
   });
   CHECK(within == 2);
 }

@@ -14,6 +14,7 @@
 #include "predict/scorer.h"
 #include "predict/served_versions.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/predict/share_servers.h"
 #include "tests/unit/predict/versioned_model.h"
 
@@ -21,15 +22,6 @@ namespace simurgh::testing {
 namespace {
 
 using std::chrono::milliseconds;
-
-template <typename Condition>
-bool Eventually(const Condition& condition) {
-  for (int i = 0; i < 20'000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
-}
 
 bool Reaches(const ServedVersions& versions, uint64_t step) {
   return Eventually([&] {
@@ -138,10 +130,10 @@ TEST_CASE("A process that others use keeps their version, and goes on with them"
   use({first});
   const Checkpoint third = writer.WriteDelta(3, second);
   const Checkpoint fourth = writer.WriteDelta(4, third);
-  std::this_thread::sleep_for(milliseconds(50));
+  Pause(milliseconds(50));
   CHECK(versions.Steps() == std::vector<uint64_t>{1, 2});
   use({first, second, fourth});  // Of several processes: one wants the newest.
-  std::this_thread::sleep_for(milliseconds(50));
+  Pause(milliseconds(50));
   CHECK(versions.Steps() == std::vector<uint64_t>{1, 2});
   use({second});
   REQUIRE(Reaches(versions, 4));
@@ -290,7 +282,7 @@ TEST_CASE("A version waits for the slowest server, which breaks nothing") {
   for (uint64_t version = 2; version <= 6; ++version) {
     newest = writer.WriteDelta(version, newest);
     REQUIRE(Eventually([&] { return model.servers->all[0]->versions.Steps().size() == 2; }));
-    std::this_thread::sleep_for(milliseconds(10));
+    Pause(milliseconds(10));
     CHECK(VersionedModel::VersionOf(model.Score(model.versions.Current(), 1, 2).value()) == 1);
   }
   CHECK(model.versions.Current()->step() == 1);

@@ -6,11 +6,11 @@
 #include <future>
 #include <latch>
 #include <memory>
-#include <thread>
 
 #include <catch2/catch.hpp>
 
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/predict/versioned_model.h"
 
 namespace simurgh::testing {
@@ -48,13 +48,14 @@ TEST_CASE("A request that waits or would wait too long is refused, the others ar
   begun.wait();
   CHECK_FALSE(scorer.Refuses(milliseconds(0)));  // Nothing waits.
   auto late = submit(milliseconds(1));
+  const auto is_late = std::chrono::steady_clock::now() + milliseconds(1);
   auto patient = submit(kLong);
   CHECK(scorer.Refuses(milliseconds(0)));
   CHECK_FALSE(scorer.Refuses(kLong));
   auto refused = submit(milliseconds(0));
   REQUIRE(refused.wait_for(milliseconds(0)) == std::future_status::ready);
   CHECK(absl::IsResourceExhausted(refused.get()));
-  std::this_thread::sleep_for(milliseconds(20));
+  REQUIRE(Eventually([&] { return std::chrono::steady_clock::now() > is_late; }));
   end.count_down();
   CHECK(absl::IsDeadlineExceeded(late.get()));
   CHECK(patient.get().ok());

@@ -17,6 +17,7 @@
 #include "predict/predictor.h"
 #include "predict/scorer.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/predict/versioned_model.h"
 
 namespace simurgh::testing {
@@ -24,15 +25,6 @@ namespace {
 
 ServedVersions::Options Fast(const std::string& model) {
   return {.model = model, .poll = std::chrono::milliseconds(1)};
-}
-
-template <typename Condition>
-bool Eventually(const Condition& condition) {
-  for (int i = 0; i < 20'000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 bool Reaches(const ServedVersions& versions, uint64_t step) {
@@ -200,7 +192,7 @@ TEST_CASE("A pin rolls back, and its removal goes on") {
   pin("step-2\n");
   REQUIRE(Reaches(versions, 2));
   pin("none");
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  Pause(std::chrono::milliseconds(20));
   CHECK(versions.Current()->step() == 2);
   std::filesystem::remove(model + "/pin");
   REQUIRE(Reaches(versions, 3));
@@ -239,7 +231,7 @@ TEST_CASE("A checkpoint that cannot be used leaves the version in use") {
 // Counts lines of the log by whether the versions are by then what a line tells.
 struct Reader : spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
-    while (versions == nullptr) std::this_thread::yield();
+    testing::Eventually([&] { return !(versions == nullptr); });
     const absl::string_view line(message.payload.data(), message.payload.size());
     const bool is_last = absl::StrContains(line, "step 5 is in use");
     const bool is_so = is_last ? versions.load()->Current() != nullptr

@@ -21,6 +21,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -257,7 +258,7 @@ TEST_CASE("Allocate() concurrent with Close() returns no lent memory") {
         producing = true;
       }
     });
-    while (!producing) std::this_thread::yield();
+    testing::Eventually([&] { return !(!producing); });
     ends.lender->Close();
     producer.join();
     if (!AllAre(view, 3)) FAIL("changed in round " << round);

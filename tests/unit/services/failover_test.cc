@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/services/worker_connection.h"
 #include "tests/unit/services/worker_fixture.h"
 #include "train/batch_pipeline.h"
@@ -194,9 +194,8 @@ TEST_CASE("Another worker can take over batches in the form of rows") {
   auto pulled = pipeline.Next();
   REQUIRE(pulled.ok());
   // The first and the third batch will be lost.
-  while (workers.metrics.plan_seconds.snapshot().total() < kBatches) {
-    std::this_thread::yield();
-  }
+  REQUIRE(testing::Eventually(
+      [&] { return workers.metrics.plan_seconds.snapshot().total() >= kBatches; }));
   for (RecordingServer* const server : workers.recorders) server->sign = -1;
   workers.Kill();
 

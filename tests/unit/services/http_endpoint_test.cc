@@ -5,7 +5,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,7 @@
 #include <catch2/catch.hpp>
 
 #include "telemetry/timeline.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh {
 namespace {
@@ -124,7 +124,7 @@ TEST_CASE("a trace has the spans of its time, while other requests are answered"
   Fixture fixture;
   RawClient client(fixture.endpoint->address());
   client.Send("GET /trace?seconds=1 HTTP/1.1\r\nConnection: close\r\n\r\n");
-  while (!Timeline::is_recording()) std::this_thread::yield();
+  testing::Eventually([&] { return !(!Timeline::is_recording()); });
   {
     const TimelineSpan span("work", 7);
   }
@@ -160,7 +160,7 @@ TEST_CASE("an endpoint that ends also ends its recording") {
   Fixture fixture;
   RawClient client(fixture.endpoint->address());
   client.Send("GET /trace?seconds=60 HTTP/1.1\r\n\r\n");
-  while (!Timeline::is_recording()) std::this_thread::yield();
+  testing::Eventually([&] { return !(!Timeline::is_recording()); });
   fixture.endpoint = nullptr;
   CHECK_FALSE(Timeline::is_recording());
 }

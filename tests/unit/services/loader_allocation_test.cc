@@ -3,7 +3,6 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "services/api/loader_rpc.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/services/trainer_end.h"
 
 namespace simurgh {
@@ -91,7 +91,7 @@ TEST_CASE("Waiting batches use their encoded size; only admitted batches are dec
 
   static_cast<void>(testing::TakeAllocations());
   for (uint64_t number = 1; number <= kWaiting; ++number) sender.Send(number, batch);
-  while (trainer.waits() < kWaiting) std::this_thread::yield();
+  testing::Eventually([&] { return !(trainer.waits() < kWaiting); });
   const testing::Allocations waiting = testing::TakeAllocations();
   CAPTURE(waiting.bytes, waiting.largest);
   CHECK(waiting.bytes < kWaiting * wire_bytes + kSmallThings);

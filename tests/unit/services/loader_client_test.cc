@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "data/batch/batch_builder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/services/trainer_end.h"
 
@@ -101,11 +102,7 @@ TEST_CASE_METHOD(Fixture, "waiting batches block no other call, for any window s
   const auto client = Open(0);
   // The trainer has room for the first.
   for (int i = 0; i < 4; ++i) REQUIRE(*client->Feed(Numbered(static_cast<float>(i)), {}));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (trainer.waits() < 3 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  REQUIRE(trainer.waits() >= 3);
+  REQUIRE(testing::Eventually([&] { return trainer.waits() >= 3; }));
   CHECK(client->Abandon(absl::InvalidArgumentError("a bad file")).ok());
   CHECK(absl::IsInvalidArgument(trainer.buffer().Take().status()));
 }
@@ -122,11 +119,7 @@ TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer beyond the call tim
   });
   REQUIRE(Open(1)->End({}).ok());
   // Each wait ends before the call's deadline, and the batch is retried.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (trainer.waits() < 12 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  CHECK(trainer.waits() >= 12);
+  CHECK(testing::Eventually([&] { return trainer.waits() >= 12; }));
   for (int i = 0; i < kBatches; ++i) {
     const auto batch = trainer.buffer().Take();
     REQUIRE((batch.ok() && batch->has_value()));
@@ -211,7 +204,7 @@ TEST_CASE_METHOD(Fixture, "without a trainer a loader times out; a stop ends its
   const auto client = Open(0);
   StatusOr<bool> fed = true;
   std::jthread stopper([&] {
-    while (trainer.waits() == 0) std::this_thread::yield();
+    testing::Eventually([&] { return !(trainer.waits() == 0); });
     stop_.request_stop();
   });
   while (fed.ok()) fed = client->Feed(Numbered(0.0F), {});
@@ -262,7 +255,7 @@ TEST_CASE_METHOD(Fixture, "a restarted loader skips the batches that each rank h
     const auto client = Open(0);
     for (int i = 0; i < 4; ++i) REQUIRE(*client->Feed(Numbered(static_cast<float>(i)), {}));
     // One batch finds room at the first rank, and two at the second.
-    while (first.buffer().Open(0)->taken == 0) std::this_thread::yield();
+    testing::Eventually([&] { return !(first.buffer().Open(0)->taken == 0); });
     CHECK((*second.buffer().Take())->dense.values[2] == 1.0F);
     CHECK((*second.buffer().Take())->dense.values[2] == 3.0F);
   }

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <future>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "services/api/batch_rpc.h"
 #include "services/api/reply.h"
 #include "services/api/row_rpc.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/services/one_table.h"
 #include "tests/unit/services/remote_worker.h"
 #include "tests/unit/services/server_fixture.h"
@@ -96,7 +96,7 @@ class SubmissionCount : public rpc::Observer {
     if (method.number == api::kSubmitBatch.number) ++come_;
   }
   void Await(int count) const {
-    while (come_ < count) std::this_thread::yield();
+    testing::Eventually([&] { return !(come_ < count); });
   }
 
  private:

@@ -6,7 +6,6 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -14,6 +13,7 @@
 #include "base/step_id.h"
 #include "model/model_directory.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/services/one_table.h"
 
 namespace simurgh {
@@ -27,11 +27,11 @@ std::future<void> Done() {
 
 // The end of a save.
 StatusOr<SaveProgress> Await(RowSaver& saver, const SaveRowsCall& call) {
-  StatusOr<SaveProgress> progress = saver.Save(call);
-  while (progress.ok() && !progress->done) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  StatusOr<SaveProgress> progress;
+  testing::Eventually([&] {
     progress = saver.Save(call);
-  }
+    return !progress.ok() || progress->done;
+  });
   return progress;
 }
 

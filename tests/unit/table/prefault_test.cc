@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include <sys/mman.h>
@@ -10,6 +9,7 @@
 
 #include "table/arena.h"
 #include "tests/support/skip.h"
+#include "tests/support/waiting.h"
 
 namespace simurgh {
 namespace {
@@ -46,7 +46,7 @@ TEST_CASE("accepted ranges become resident, and nothing else") {
     for (uint64_t i = 0; i < kRanges; ++i) {
       taken.push_back(thread.Prefault(memory + 2 * i * kRange, kRange));
     }
-    while (thread.waiting_bytes() > 0) std::this_thread::yield();
+    testing::Eventually([&] { return !(thread.waiting_bytes() > 0); });
   }
   CHECK(taken[0]);
   for (uint64_t i = 0; i < kRanges; ++i) {
@@ -72,9 +72,8 @@ TEST_CASE("a region's next huge pages are prefaulted within bounds") {
     REQUIRE(ResidentPages(region.base(), kCapacity) * page <=
             region.used_bytes() + ArenaRegion::kMaxAhead + (uint64_t{2} << 20));
   }
-  while (ResidentPages(region.base(), kCapacity) * page < region.used_bytes() / 2) {
-    std::this_thread::yield();
-  }
+  CHECK(testing::Eventually(
+      [&] { return ResidentPages(region.base(), kCapacity) * page >= region.used_bytes() / 2; }));
 }
 
 // The prefault thread is busy whenever the region looks ahead.
@@ -89,7 +88,7 @@ TEST_CASE("pages that were not prefaulted still count as added memory") {
     while (arena.Prefault(busy, kBusy)) continue;
     std::memset(region.base() + region.Allocate(2 * kHugePage), 1, 2 * kHugePage);
   }
-  while (arena.waiting_bytes() > 0) std::this_thread::yield();
+  testing::Eventually([&] { return !(arena.waiting_bytes() > 0); });
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t resident = ResidentPages(region.base(), kCapacity) * page;
   CHECK(resident + region.AddedMemory(kCapacity) >= kCapacity);

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/waiting.h"
 #include "tests/unit/collective/rank_threads.h"
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/test_models.h"
@@ -128,7 +129,7 @@ TEST_CASE("a rank that ends first waits for the others") {
     SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, milliseconds(1'000)));
     if (collective->rank() > 0) return absl::OkStatus();
     // For some heartbeats.
-    std::this_thread::sleep_for(milliseconds(200));
+    testing::Pause(milliseconds(200));
     return sums->Check();
   });
   for (const Status& result : results) CHECK(result == absl::OkStatus());
@@ -333,7 +334,7 @@ TEST_CASE("devices that do not connect are given up, and a dead rank is named") 
     const auto results =
         RunRanks(2, [&](std::unique_ptr<Collective>& collective, RankServer& server) -> Status {
           SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, kLong));
-          while (group.nccl[0]->device_ < 0) std::this_thread::yield();
+          testing::Eventually([&] { return !(group.nccl[0]->device_ < 0); });
           server.Cut();
           return absl::OkStatus();
         });

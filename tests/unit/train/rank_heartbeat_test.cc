@@ -1,7 +1,7 @@
-#include <thread>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/waiting.h"
 #include "tests/unit/collective/rank_threads.h"
 #include "train/rank_monitor.h"
 
@@ -15,7 +15,7 @@ TEST_CASE("Ranks that exchange their staleness report that of all") {
   const auto statuses = RunRanks(kRanks, [&](std::unique_ptr<Collective>& collective) -> Status {
     RankHeartbeat heartbeat(*collective, Channel::kWatch, [] {});
     const uint32_t own = 1U << collective->rank();
-    while (heartbeat.SumStaleness(own) != kSum) std::this_thread::yield();
+    testing::Eventually([&] { return !(heartbeat.SumStaleness(own) != kSum); });
     // A rank finishes only after all have received the sum.
     std::vector<std::byte> all(kRanks);
     SIMURGH_RETURN_IF_ERROR(collective->Gather(Channel::kStep, std::vector<std::byte>(1), all));

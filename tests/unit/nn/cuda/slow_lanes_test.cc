@@ -1,13 +1,13 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include <cuda_runtime.h>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/waiting.h"
 #include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
@@ -23,7 +23,7 @@ thread_local std::vector<cudaStream_t> created;
 thread_local std::optional<size_t> slow;  // Index of a created stream.
 thread_local size_t delays = 0;
 
-void Delay(void* /*unused*/) { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
+void Delay(void* /*unused*/) { Pause(std::chrono::microseconds(200)); }
 
 }  // namespace
 }  // namespace simurgh::testing

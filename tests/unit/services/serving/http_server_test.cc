@@ -13,6 +13,7 @@
 
 #include "services/serving/predict_api.h"
 #include "tests/support/rpc/certificates.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/services/serving/fake_backend.h"
 #include "tests/unit/services/serving/raw_client.h"
 
@@ -63,13 +64,7 @@ struct Fixture {
 };
 
 // Waits until it holds; the test fails otherwise.
-void Await(const std::function<bool()>& holds) {
-  const auto deadline = Clock::now() + std::chrono::seconds(20);
-  while (!holds()) {
-    REQUIRE(Clock::now() < deadline);
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-}
+void Await(const std::function<bool()>& holds) { REQUIRE(testing::Eventually(holds)); }
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 #include <future>
-#include <thread>
 
 #include <catch2/catch.hpp>
 
 #include "services/serving/scoring_backend.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/predict/share_servers.h"
 #include "tests/unit/predict/versioned_model.h"
 
@@ -12,11 +12,7 @@ namespace simurgh::testing {
 namespace {
 
 bool Reaches(LibraryBackend& backend, uint64_t step) {
-  for (int i = 0; i < 20'000; ++i) {
-    if (backend.Current().step == step) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  return Eventually([&] { return backend.Current().step == step; });
 }
 
 StatusOr<ScoredRows> Score(LibraryBackend& backend, const LoadedVersion& version) {

@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/services/serving/fake_backend.h"
 #include "tests/unit/services/serving/raw_client.h"
 
@@ -66,13 +67,7 @@ class Running {
   FakeBackend& backend() { return *backend_; }
   int reloads() const { return reloads_; }
 
-  static void Await(const std::function<bool()>& holds) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!holds()) {
-      REQUIRE(std::chrono::steady_clock::now() < deadline);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
+  static void Await(const std::function<bool()>& holds) { REQUIRE(testing::Eventually(holds)); }
 
  private:
   // A stream that another thread may read.
