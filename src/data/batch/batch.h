@@ -27,7 +27,7 @@ struct FeatureView {
   std::span<const uint32_t>
       offsets;  // (B + 1) sample b owns [offsets[b], offsets[b+1]) - offsets[0].
 
-  // The occurrences of one sample.
+  // Returns the occurrences of one sample.
   std::span<const uint32_t> sample(size_t index) const {
     return occurrences.subspan(offsets[index] - offsets[0], offsets[index + 1] - offsets[index]);
   }
@@ -61,7 +61,7 @@ struct CompactBatch {
   size_t list_count() const { return unique_ends.size(); }
   size_t list_of(size_t feature) const { return lists.empty() ? feature : lists[feature]; }
 
-  // The ids of one list. Requires valid unique_ends and list < list_count().
+  // Returns the ids of one list. Requires valid unique_ends and index < list_count().
   std::span<const uint64_t> list(size_t index) const;
 
   // Requires a valid batch and index < feature_count().
@@ -77,13 +77,14 @@ struct DenseBatch {
   size_t batch_size = 0;
   size_t width = 0;
   std::vector<float> values;  // (B, width)
-  // (B, tasks), see LossConfig; then, if the samples have weights, (B) of at least 0.
+  // Shape: (B, tasks), see LossConfig; then, if the samples have weights, (B) of at least 0.
   std::vector<float> labels;
   size_t tasks = 1;  // Labels per sample.
-  // (B) for evaluations: samples of a number are a group, those of 0 are in none. Empty: all are 0.
+  // Shape: (B). For evaluations: samples with equal numbers above 0 are a group, and those with 0
+  // are in none. Empty: all are 0.
   std::vector<uint64_t> groups;
 
-  // Factors of the samples' losses and in metrics; empty: each is 1.
+  // Returns the factors of the samples' losses and in metrics; empty: each is 1.
   std::span<const float> weights() const { return std::span(labels).subspan(batch_size * tasks); }
 
   MatrixView<const float> matrix() const { return {values.data(), batch_size, width}; }
@@ -96,10 +97,10 @@ struct Batch {
   // Samples of all ranks at this step; 0: there is one rank.
   uint64_t global_samples = 0;
   bool ends_epoch = false;  // The epoch's last batch; set while training.
-  bool idle = false;        // No batch: a stream has no records for one yet, see RecordStream.
+  bool idle = false;        // A stream has no records for a batch yet, see RecordStream.
 
   bool checkpoint_before = false;  // The model is saved before this batch's step.
-  ShareProgress progress;          // With this batch.
+  ShareProgress progress;          // Progress after this batch.
 
   size_t size() const { return dense.batch_size; }
 };

@@ -32,7 +32,7 @@ class alignas(64) FeatureState {
     weights_.push_back(weight);
     Add(id);
   }
-  // Appends the ids [first, end) of another, and their weights.
+  // Appends the ids [first, end) of another FeatureState, and their weights.
   void Append(const FeatureState& other, size_t first, size_t end) {
     if (other.weights_.size() > first) {
       weights_.resize(count(), 1.0F);
@@ -58,7 +58,7 @@ class alignas(64) FeatureState {
 
   size_t count() const { return next_ - ids_.data(); }
   std::span<const uint64_t> ids() const { return std::span(ids_).first(count()); }
-  // Weights of the first occurrences; the others have weight 1.
+  // Returns the weights of the first occurrences; the others have weight 1.
   const std::vector<float>& weights() const { return weights_; }
 
  private:
@@ -68,7 +68,7 @@ class alignas(64) FeatureState {
     next_ = ids_.data() + used;
   }
 
-  uint64_t* next_ = nullptr;   // After the last id.
+  uint64_t* next_ = nullptr;   // Place after the last id.
   std::vector<uint64_t> ids_;  // Its size is the capacity.
   std::vector<float> weights_;
 };
@@ -79,7 +79,7 @@ std::vector<uint32_t> OwnLists(size_t feature_count) {
   return lists;
 }
 
-// The number of lists, which must be numbered by first use.
+// Returns the number of lists, which must be numbered by first use.
 size_t CountLists(const std::vector<uint32_t>& lists) {
   size_t count = 0;
   for (const uint32_t list : lists) {
@@ -89,7 +89,7 @@ size_t CountLists(const std::vector<uint32_t>& lists) {
   return count;
 }
 
-// Not inlined, so that AddId needs no stack frame for the message.
+// Checks the index of a feature. It is not inlined, so that AddId needs no stack frame.
 [[gnu::noinline, gnu::cold]] void RequireFeature(size_t feature, size_t features) {
   SIMURGH_CHECK_LT(feature, features);
 }
@@ -110,23 +110,23 @@ struct BatchBuilder::State {
     std::iota(by_row.begin(), by_row.end(), 0U);
   }
 
-  std::vector<uint32_t> list_of;  // By feature.
+  std::vector<uint32_t> list_of;  // One list per feature.
   size_t lists = 0;
   std::vector<FeatureState> features;
   std::vector<uint32_t> by_row;  // Features whose ids AddId adds.
-  std::vector<bool> one_each;    // By feature: each sample has one id, and `ends` has nothing.
+  std::vector<bool> one_each;    // Whether a feature has one id per sample, and no `ends`.
   IdIndex index;
-  std::vector<float> dense_row;  // The open sample's.
+  std::vector<float> dense_row;  // Dense values of the open sample.
   std::vector<float> labels;
   float weight = 1;
   uint64_t group = 0;
   DenseBatch dense;  // Finished samples, without weights.
   const bool is_weighted;
-  std::vector<float> weights;  // Of finished samples.
+  std::vector<float> weights;  // Weights of finished samples.
   std::vector<uint32_t> ends;  // (F, room_samples) where samples end among their feature's ids.
   size_t room_samples = 0;
   size_t samples = 0;
-  size_t occurrences = 0;  // In finished and open samples, including those not kept.
+  size_t occurrences = 0;  // Occurrences of finished and open samples, including those not kept.
   size_t finished_occurrences = 0;
   size_t max_occurrences = kMaxBatchOccurrences;
 
@@ -273,7 +273,7 @@ void BatchBuilder::Append(const BatchBuilder& other, size_t first, size_t count)
       std::iota(ends_here, ends_here + count, static_cast<uint32_t>(before + 1));
       continue;
     }
-    const auto shift = static_cast<uint32_t>(before - begin);  // Wraps.
+    const auto shift = static_cast<uint32_t>(before - begin);  // The sum below wraps.
     for (size_t i = 0; i < count; ++i) ends_here[i] = ends[first + i] + shift;
   }
   const auto append = [&](std::vector<float>& all, const std::vector<float>& more, size_t width) {
@@ -343,7 +343,7 @@ std::shared_ptr<const CompactBatch> BatchBuilder::State::TakeSparse() {
 
 // Sets ids, occurrences and unique_ends.
 void BatchBuilder::State::NumberIds(CompactBatch& batch) {
-  std::vector<uint32_t> order(features.size());  // List after list.
+  std::vector<uint32_t> order(features.size());  // Features, list after list.
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::sort(
       order, {}, [&batch](uint32_t feature) { return std::pair(batch.list_of(feature), feature); });
@@ -388,7 +388,7 @@ DenseBatch BatchBuilder::State::TakeDense() {
   dense.labels.insert(dense.labels.end(), weights.begin(), weights.end());
   weights.clear();
   if (!dense.groups.empty()) dense.groups.resize(samples);
-  DenseBatch next;  // Reserves once per batch.
+  DenseBatch next;  // Reserves memory once per batch.
   next.values.reserve(dense.values.size());
   next.labels.reserve(dense.labels.size());
   dense.batch_size = samples;

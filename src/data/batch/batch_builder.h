@@ -19,7 +19,7 @@ namespace simurgh {
 // Threads: one owner.
 class BatchBuilder {
  public:
-  // One list per feature. tasks: labels per sample, at least 1.
+  // Makes batches with one list per feature. tasks: labels per sample, at least 1.
   BatchBuilder(size_t feature_count, size_t dense_width, size_t tasks = 1);
 
   // lists: (F) the list of each feature, numbered by first use. Features of a list share a table.
@@ -32,34 +32,34 @@ class BatchBuilder {
   BatchBuilder& operator=(BatchBuilder&&) noexcept;
 
   void SetLabel(float label, size_t task = 0);
-  // weight: finite, at least 0. No effect on batches without weights.
+  // Sets the sample's weight, which is finite and at least 0. Has no effect without is_weighted.
   void SetWeight(float weight);
   void SetGroup(uint64_t group);
   void SetDense(size_t column, float value);
-  // SetDense with the value of the sample before. Requires one that is kept: see Build().
+  // Sets the value of the sample before. Requires that it is kept: see Build().
   void RepeatDense(size_t column);
   void AddId(size_t feature, uint64_t id, float weight = 1.0F);
   void EndSample();
 
-  // Whether any label of the open sample is 1.
+  // Returns whether any label of the open sample is 1.
   bool positive() const;
 
   // Drops what was set since the last EndSample.
   void AbandonSample();
 
-  // Number of finished samples.
+  // Returns the number of finished samples.
   size_t size() const;
 
-  // Samples may have any number of ids. Requires that they are only appended to other builders.
+  // Lets samples have any number of ids. Requires that they are only appended to other builders.
   void LiftLimit();
 
   // Adds the finished samples [first, first + count) of a builder of the same shape, as if they had
   // been set here. Requires that no sample is open.
   void Append(const BatchBuilder& other, size_t first, size_t count);
 
-  // Gives the finished samples the ids of a feature, which AddId then no longer does, and takes a
-  // memory of any ids in return. ends: by sample, among the ids; empty: each sample has one id.
-  // Requires that the samples are only appended to other builders.
+  // Sets the ids of a feature for all finished samples; AddId then no longer adds any. `ids` gets a
+  // buffer for reuse, with any content. ends: where each sample ends in `ids`; empty: each sample
+  // has one id. Requires that the samples are only appended to other builders.
   void SetIds(size_t feature, std::vector<uint64_t>& ids, std::span<const uint32_t> ends);
 
   // Drops all samples.

@@ -98,7 +98,7 @@ Status CheckWeights(const CompactBatch& batch) {
   return absl::OkStatus();
 }
 
-// Requires all the other checks passed.
+// Checks the occurrences. Requires that all other checks passed.
 Status CheckOccurrences(const CompactBatch& batch) {
   for (size_t f = 0; f < batch.feature_count(); ++f) {
     const FeatureView view = batch.feature(f);

@@ -154,7 +154,8 @@ std::vector<uint64_t> DataPosition::Numbers() const {
 
 void DataPosition::Merge(std::span<const uint64_t> numbers) {
   Reading& reading = readings_.back();
-  constexpr size_t kNumbers = 4 + std::tuple_size_v<decltype(ReadPlace::at)>;  // Of a share.
+  // Numbers per share: of `next` and of the place.
+  constexpr size_t kNumbers = 4 + std::tuple_size_v<decltype(ReadPlace::at)>;
   SIMURGH_CHECK_EQ(numbers.size(), 1 + kNumbers * reading.next.size());
   files_ = std::max(files_, static_cast<uint32_t>(numbers[0]));
   for (size_t share = 0; share < reading.next.size(); ++share) {

@@ -18,9 +18,9 @@ static_assert(std::endian::native == std::endian::little, "batches are little-en
 // The fields, by their bits: src/data/batch/COMPACT_BATCH.md.
 constexpr uint8_t kVersion = 5;
 constexpr int kVersionBits = 8;
-constexpr int kSampleBits = 16;   // Of the number of samples.
-constexpr int kFeatureBits = 32;  // Of the number of features or lists.
-constexpr int kCountBits = 24;    // Of a number of ids or occurrences.
+constexpr int kSampleBits = 16;   // Bits of the number of samples.
+constexpr int kFeatureBits = 32;  // Bits of the number of features or lists.
+constexpr int kCountBits = 24;    // Bits of a number of ids or occurrences.
 constexpr int kWeightBits = 32;
 constexpr size_t kLengthGroup = 8;  // Samples with one bit for "all have the largest length".
 constexpr uint64_t kHeadBits = kVersionBits + kSampleBits + 2 * kFeatureBits + kCountBits + 1;
@@ -29,7 +29,7 @@ static_assert(std::bit_width(kMaxBatchOccurrences) <= kCountBits);
 
 constexpr uint64_t LowBits(int count) { return (uint64_t{1} << count) - 1; }
 
-// Bits of an index below `count`, which is above 0.
+// Returns the bits of an index below `count`, which is above 0.
 constexpr int IndexBits(uint32_t count) { return std::bit_width(count - 1); }
 
 // Writes numbers of few bits consecutively, least significant bit first. Loops use a copy, which
@@ -54,7 +54,7 @@ class BitWriter {
  private:
   std::byte* out_;
   uint64_t word_ = 0;
-  int held_ = 0;  // Bits in word_ that are no whole byte yet.
+  int held_ = 0;  // Bits in word_ that are not a whole byte yet.
 };
 
 // Reads the bits of a BitWriter. Bits after the end are zeros; position() then exceeds size().
@@ -62,7 +62,7 @@ class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  // The next bits, of which 56 are valid. Does not advance.
+  // Returns the next bits, of which 56 are valid. Does not advance.
   uint64_t Peek() const {
     const uint64_t byte = position_ >> 3;
     uint64_t word = 0;
@@ -82,8 +82,8 @@ class BitReader {
     return value;
   }
 
-  uint64_t position() const { return position_; }      // In bits.
-  uint64_t size() const { return 8 * bytes_.size(); }  // In bits.
+  uint64_t position() const { return position_; }      // Returns bits.
+  uint64_t size() const { return 8 * bytes_.size(); }  // Returns bits.
   bool Has(uint64_t bits) const { return position_ + bits <= size(); }
 
  private:
@@ -95,14 +95,14 @@ bool IsWeighted(std::span<const float> weights) {
   return std::any_of(weights.begin(), weights.end(), [](float weight) { return weight != 1.0F; });
 }
 
-// Whether a batch may have these cells. Samples without ids take no bits, so a few bytes could
-// otherwise allocate any number of them.
+// Returns whether a batch may have these cells. Samples without ids take no bits, so a few bytes
+// could otherwise allocate any number of them.
 bool MayHaveCells(uint64_t features, uint64_t samples, uint64_t bytes) {
   const uint64_t most = std::max<uint64_t>(kMaxBatchOccurrences, 64 * bytes);
   return features * samples <= std::min<uint64_t>(most, kMaxBatchCells);
 }
 
-// seen: by list, the number of ids that occur.
+// Checks that every id occurs. seen: the number of ids that occur, one per list.
 Status CheckAllOccur(const CompactBatch& batch, std::span<const uint32_t> seen) {
   for (size_t l = 0; l < seen.size(); ++l) {
     const size_t size = batch.list(l).size();
@@ -134,7 +134,7 @@ class BatchEncoder {
   }
 
  private:
-  // The fields of each part, rounded up to bytes.
+  // Returns an upper bound: the fields of each part, rounded up to bytes.
   size_t MaxBytes() const {
     return 32 + 11 * batch_.feature_count() + 4 * batch_.offsets.size() +
            8 * batch_.occurrences.size();
@@ -186,7 +186,7 @@ class BatchEncoder {
     }
   }
 
-  // Occurrences of the first feature of a list. Returns whether they are in order.
+  // Writes occurrences of the first feature of a list. Returns whether they are in order.
   bool Own(std::span<const uint32_t> occurrences, uint32_t& seen) {
     BitWriter out = out_;
     uint32_t next = 0;
@@ -212,7 +212,7 @@ class BatchEncoder {
     return in_order;
   }
 
-  // The same after earlier features of the list.
+  // Writes occurrences of a later feature of a list. Returns whether they are in order.
   bool Shared(const FeatureView& feature, uint32_t& seen) {
     BitWriter out = out_;
     const uint32_t before = appearances_;
@@ -239,9 +239,9 @@ class BatchEncoder {
 
   const CompactBatch& batch_;
   const bool is_weighted_;
-  std::vector<uint32_t> seen_;  // By list: number of ids that have appeared.
-  // By id: the value of appearances_ at its first appearance in a feature. The count continues over
-  // all features, so that values of earlier ones are smaller.
+  std::vector<uint32_t> seen_;  // Number of ids that have appeared, one per list.
+  // The value of appearances_ at the first appearance of each id in a feature. The count continues
+  // over all features, so that values of earlier ones are smaller.
   std::vector<uint32_t> appeared_;
   uint32_t appearances_ = 0;
   std::unique_ptr<std::byte[]> bytes_;
@@ -360,7 +360,7 @@ class BatchDecoder {
     if (weighted && !head_.is_weighted) {
       return absl::InvalidArgumentError("weights are not announced in the head");
     }
-    // Grows with what has arrived, so that a head alone cannot allocate much.
+    // The capacity grows with the data that arrived, so that a head alone cannot allocate much.
     const size_t first = batch_.offsets.size() - 1;
     const size_t end = first + head_.samples + 1;
     if (end > batch_.offsets.capacity()) {
@@ -407,7 +407,7 @@ class BatchDecoder {
     return Invalid("%d ids so far, expected at most %d", total, head_.occurrences);
   }
 
-  // Occurrences of the first feature of a list. Returns whether they are in order.
+  // Reads occurrences of the first feature of a list. Returns whether they are valid.
   bool Own(std::span<uint32_t> occurrences, uint32_t& seen) {
     BitReader in = in_;
     uint32_t next = 0;
@@ -428,7 +428,7 @@ class BatchDecoder {
     return in_order;
   }
 
-  // The same after earlier features of the list.
+  // Reads occurrences of a later feature of a list. Returns whether they are valid.
   bool Shared(std::span<uint32_t> occurrences, uint32_t& seen) {
     BitReader in = in_;
     const uint32_t earlier = seen;
@@ -467,8 +467,8 @@ class BatchDecoder {
   BitReader in_;
   CompactBatch& batch_;
   Head head_;
-  std::vector<uint32_t> seen_;  // By list: number of ids that have appeared.
-  std::vector<uint32_t> ids_;   // By index in the feature: the id's number in the list.
+  std::vector<uint32_t> seen_;  // Number of ids that have appeared, one per list.
+  std::vector<uint32_t> ids_;   // Index in the feature -> the id's number in the list.
 };
 
 }  // namespace

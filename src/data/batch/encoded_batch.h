@@ -18,8 +18,8 @@ inline constexpr size_t kMaxBatchCodeBytes = size_t{400} << 20;
 // id is one bit; any other is an index in the bits that the number of ids so far takes.
 // src/data/batch/COMPACT_BATCH.md describes the layout.
 struct EncodedBatch {
-  std::vector<uint64_t> plain_ids;  // List after list.
-  std::vector<std::byte> codes;     // Everything else.
+  std::vector<uint64_t> plain_ids;  // Ids, list after list.
+  std::vector<std::byte> codes;     // Everything else, as bits.
 
   size_t byte_size() const { return plain_ids.size() * sizeof(uint64_t) + codes.size(); }
 };
@@ -38,21 +38,21 @@ struct BatchSizes {
   size_t lists = 0;
   size_t weights = 0;
 
-  size_t bytes() const;  // Memory of the arrays.
+  size_t bytes() const;  // Returns the memory of the arrays.
 };
 
 // Returns the sizes in the batch's head, an upper bound on what DecodeBatch allocates; those of a
 // valid batch are exact, but it may have no weights. cluster_features: required number of features,
-// which bounds the work a peer can cause; none: any number. Cost: a few ns. Errors:
-// INVALID_ARGUMENT as DecodeBatch, which rejects a batch that contradicts its head.
+// which bounds the work a peer can cause; none: any number. Cost: a few ns. Errors: those of
+// DecodeBatch, which rejects a batch that contradicts its head.
 StatusOr<BatchSizes> DecodedSizes(const EncodedBatch& encoded,
                                   std::optional<size_t> cluster_features = {});
 
 // Decodes a batch; the result is valid for any input bytes.
-// cluster_features: as above.
+// cluster_features: see DecodedSizes.
 //
 // Cost: about 5 ns an occurrence; `plain_ids` becomes the batch's ids.
-// Memory: as DecodedSizes, within the limits of a batch. n bytes decode to at most 8 * n
+// Memory: at most DecodedSizes, within the limits of a batch. n bytes decode to at most 8 * n
 // occurrences and max(64 * n, kMaxBatchOccurrences) cells.
 // Errors: INVALID_ARGUMENT naming the list or feature, the byte, the fault and the limit.
 StatusOr<CompactBatch> DecodeBatch(EncodedBatch encoded,

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kInitialSlots = 64;
 constexpr size_t kGroup = 32;  // Ids whose slots are prefetched together.
 
-// Random, so that peers cannot choose ids that collide.
+// Returns a random number, so that peers cannot choose ids that collide.
 uint64_t SeedOfProcess() {
   static const uint64_t seed = [] {
     std::random_device device;
@@ -65,7 +65,7 @@ void IdIndex::NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers) {
 
 void IdIndex::Clear() {
   size_ = 0;
-  if (++round_ == 0) {  // Wrapped: old rounds would match again.
+  if (++round_ == 0) {  // After a wrap, old rounds would match again.
     std::fill(slots_.begin(), slots_.end(), Slot{});
     round_ = 1;
   }

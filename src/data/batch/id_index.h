@@ -16,13 +16,13 @@ class IdIndex {
  public:
   IdIndex();
 
-  // The number of each id, new or old. Requires ids.size() == numbers.size().
+  // Sets the number of each id, new or old. Requires ids.size() == numbers.size().
   // Cost: prefetches the slots of a group of ids; no branch on whether an id is new.
   void Number(std::span<const uint64_t> ids, std::span<uint32_t> numbers);
 
   void Clear();
 
-  // The ids, by number.
+  // Returns the ids in the order of their numbers.
   std::span<const uint64_t> ids() const { return std::span(ids_).first(size_); }
 
  private:
@@ -32,13 +32,13 @@ class IdIndex {
     uint32_t round = 0;  // 0: never used.
   };
 
-  size_t Position(uint64_t id) const;  // Start of the search.
+  size_t Position(uint64_t id) const;  // Returns the slot where the search starts.
   // Makes room for `count` more ids.
   void Reserve(size_t count);
   void NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers);
 
   const uint64_t seed_;
-  std::vector<Slot> slots_;    // A power of two.
+  std::vector<Slot> slots_;    // Its size is a power of two.
   std::vector<uint64_t> ids_;  // The first size_ are in use.
   size_t size_ = 0;
   uint32_t round_ = 1;

@@ -22,13 +22,13 @@ namespace {
 
 using Kind = ColumnConfig::Kind;
 
-constexpr uint64_t kMaxCategories = 200;  // Numbers that are used as ids, too.
+constexpr uint64_t kMaxCategories = 200;  // Most numbers that are used as ids, too.
 constexpr uint64_t kRowsPerCategory = 20;
 constexpr double kMaxSkewness = 2;  // Above it, non-negative numbers get log1p.
 // With fewer numbers that differ from the most frequent one, the training rows could all have that.
 constexpr uint64_t kMinOthers = 10;
 constexpr uint32_t kQuantiles = 16;
-constexpr uint64_t kMaxIntegerDigits = 15;  // Longer ones are names.
+constexpr uint64_t kMaxIntegerDigits = 15;  // Longer integers are names.
 
 ColumnGuess Skip(std::string reason) {
   return {.config = {.name = {}, .kind = Kind::kSkip}, .reason = std::move(reason)};
@@ -39,7 +39,7 @@ bool NamesIds(const std::string& name) {
   return hint == NameHint::kSurelyIds || hint == NameHint::kIds;
 }
 
-// Whether nearly every row has another value, from which nothing can be learned.
+// Returns whether nearly every row has another value, from which nothing can be learned.
 bool IsUnique(const ColumnProfile& profile) {
   constexpr uint64_t kMinRows = 50;
   return profile.filled >= kMinRows && profile.distinct.count() * 10 > profile.filled * 9;
@@ -76,8 +76,8 @@ ColumnGuess Ids(const ColumnProfile& profile, bool is_whole) {
   return guess;
 }
 
-// The separator if the cells of texts are lists: the values repeat more than the cells do, their
-// number varies and, where the separator also occurs in names, so does their order.
+// Returns the index of the separator if the cells of texts are lists: the values repeat more than
+// the cells do, their number varies and, where the separator also occurs in names, their order.
 std::optional<size_t> FindListSeparator(const ColumnProfile& profile) {
   constexpr double kMinMixing = 0.5;
   const uint64_t texts = profile.filled - profile.numbers;
@@ -112,7 +112,7 @@ ColumnGuess Lists(const ColumnProfile& profile, size_t separator) {
   return guess;
 }
 
-// Cells of equally many numbers, some with decimals.
+// Guesses vectors: cells of equally many numbers, some with decimals.
 std::optional<ColumnGuess> GuessVectors(const ColumnProfile& profile) {
   constexpr std::string_view kSeparators = "\x1f|;,^\x01 ";
   constexpr uint64_t kMaxWidth = 1'024;
@@ -133,7 +133,7 @@ std::optional<ColumnGuess> GuessVectors(const ColumnProfile& profile) {
   return std::nullopt;
 }
 
-// "; loss .61 by value, .68 by 64 ranges, .69 by number"
+// Returns "; loss .61 by value, .68 by 64 ranges, .69 by number".
 std::string LossesOf(const Evidence& evidence) {
   if (evidence.rows == 0 || evidence.ranges == 0) return "";
   const auto text = [](double loss) {
@@ -157,7 +157,7 @@ ColumnGuess Numbers(const ColumnProfile& profile, const Evidence& evidence) {
   const double stddev = is_log ? profile.log_moments.stddev() : profile.moments.stddev();
   if (stddev > 0) guess.config.stddev = stddev;
   if (profile.numbers < profile.cells()) {
-    // The mean, which becomes 0.
+    // A missing cell has the mean, which the scale makes 0.
     guess.config.missing = is_log ? std::expm1(profile.log_moments.mean()) : profile.moments.mean();
   }
   guess.reason += LossesOf(evidence);
@@ -172,15 +172,16 @@ ColumnGuess Numbers(const ColumnProfile& profile, const Evidence& evidence) {
   return guess;
 }
 
-// Whether integers without a hint in their name are ids. is_few: as a category they are, too.
+// Uses of integers as ids: not, instead of the numbers, or as well as these.
 enum class IdLook { kNone, kIds, kBoth };
+// Decides for integers without a hint in their name. is_few: they are also used as a category.
 IdLook LookOf(const ColumnProfile& profile, const Evidence& evidence, bool is_few) {
   const auto distinct = static_cast<double>(profile.distinct.count());
   const auto rows = static_cast<double>(profile.numbers);
-  // Each must occur in several rows.
+  // Each integer must occur in several rows.
   if (evidence.rows == 0 || !evidence.are_integral || rows < 2 * distinct) return IdLook::kNone;
-  // What ids tell anyway makes training no better: on flights, numbers next to their flight
-  // number's ids cost 0.004 of the AUC.
+  // Numbers next to ids that tell the same make training no better: on flights, flight numbers
+  // next to their ids cost 0.004 of the AUC.
   const bool are_better = evidence.IsSureBy(evidence.value_over_smooth);
   if (is_few) {
     return are_better || !evidence.IsSureBy(evidence.number) ? IdLook::kIds : IdLook::kNone;
@@ -191,7 +192,7 @@ IdLook LookOf(const ColumnProfile& profile, const Evidence& evidence, bool is_fe
   // The label does not depend on the number. Ids matter with those of other columns, and have no
   // gaps if they are counted through.
   constexpr double kShare = 0.5;
-  constexpr double kManyRows = 5;  // Per value.
+  constexpr double kManyRows = 5;  // Rows per value.
   if (distinct > kShare * (profile.greatest - profile.least + 1)) return IdLook::kIds;
   return rows > kManyRows * distinct ? IdLook::kBoth : IdLook::kNone;
 }

@@ -58,7 +58,7 @@ bool IsOne(std::string_view word, const auto& words) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// "user" of "userid"; nothing unless the rest is a thing.
+// Returns whether a word is a thing with an ending for ids, such as "userid".
 bool IsThingWithId(std::string_view word) {
   for (const Word end : {"ids", "id", "code", "no", "key"}) {
     if (!word.ends_with(end)) continue;
@@ -67,7 +67,7 @@ bool IsThingWithId(std::string_view word) {
   return false;
 }
 
-// Whether it is a word for a thing that is not in the list, such as "feed" in "feedid".
+// Returns whether a word is an id of a thing that is not in kThings, such as "feedid".
 bool HasUnknownId(std::string_view word) {
   constexpr std::array kOthers = std::to_array<Word>(
       {"paid", "oid", "grid", "valid", "covid", "solid", "quid", "luid", "mid", "rapid", "bid"});
@@ -75,7 +75,7 @@ bool HasUnknownId(std::string_view word) {
          std::ranges::none_of(kOthers, [&](Word other) { return word.ends_with(other); });
 }
 
-// "token" of "user_id:token".
+// Returns the type in a name: "token" of "user_id:token".
 std::string_view TypeOf(std::string_view name) {
   for (const Word type : {"token_seq", "token", "float_seq", "float"}) {
     if (name.size() > type.size() + 1 && name.ends_with(type) &&
@@ -106,7 +106,7 @@ std::vector<std::string> WordsOf(std::string_view name) {
   for (size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
     if (IsDigit(c)) {
-      // "C14", but not "item2".
+      // "C14" is a code, and "item2" is not.
       const bool is_code =
           i > 0 && word.size() + 1 == i + 1 && (word.size() == 1 || IsDigit(word.back()));
       if (is_code) {
@@ -142,14 +142,14 @@ NameHint HintOf(std::string_view name) {
   const bool ends_as_id = IsOne(last, kIdWords) || IsThingWithId(last);
   constexpr std::array kNumbered = std::to_array<Word>({"no", "nr", "num", "number"});
   if (words.size() > 1 && IsOne(last, kNumbered)) {
-    // "store_number", but not "total_number".
+    // "store_number" names an id, and "total_number" does not.
     return IsOne(words[words.size() - 2], kThings) ? NameHint::kIds : NameHint::kNone;
   }
   if (is_measure && !ends_as_id) return NameHint::kNumber;
   if (ends_as_id) return NameHint::kSurelyIds;
   if (IsOne(last, kNumberWords)) return NameHint::kNumber;
   if (IsOne(last, kThings) || HasUnknownId(last)) return NameHint::kIds;
-  // Categories of Criteo and Avazu.
+  // Data of Criteo and Avazu name categories so.
   const bool is_code = words.size() == 1 && last.size() > 1 && last[0] == 'c' && IsDigit(last[1]);
   return is_code ? NameHint::kIds : NameHint::kNone;
 }
@@ -176,7 +176,7 @@ constexpr std::array kScores =
     std::to_array<Word>({"score", "scores", "star", "stars", "overall", "grade"});
 constexpr std::array kRates = std::to_array<Word>({"ctr"});
 constexpr std::array kLaterRates = std::to_array<Word>({"cvr", "ctcvr"});
-// Words around those above.
+// Words that surround the words above.
 constexpr std::array kFillers =
     std::to_array<Word>({"is", "has", "was", "did", "will", "if", "it", "the", "on", "or", "not",
                          "flag", "ind", "event"});
@@ -185,12 +185,12 @@ constexpr std::array kProperties = std::to_array<Word>(
      "mobile",   "desktop", "wifi",  "device", "married", "smoker",  "student", "adult",
      "platform", "os",      "train", "test",   "split",   "version", "type",    "homework"});
 
-// The words that remain of a name without those around them: "clicked" of "is_clicked".
+// Returns the words of a name without kFillers: "clicked" of "is_clicked".
 std::vector<std::string> CoreOf(std::string_view name) {
   std::vector<std::string> words = WordsOf(WithoutType(name));
   std::erase_if(words, [](const std::string& word) { return IsOne(word, kFillers); });
   for (std::string& word : words) {
-    // "isclick"
+    // A name can be "isclick".
     if (word.size() > 4 && word.starts_with("is")) word.erase(0, 2);
   }
   return words;
@@ -206,10 +206,10 @@ std::optional<LabelName> LabelNameOf(std::string_view name) {
   std::vector<std::string> words = CoreOf(name);
   if (words == std::vector<std::string>{"long", "view"}) return LabelName::kAction;
   if (words == std::vector<std::string>{"add", "to", "cart"}) return LabelName::kAction;
-  // "click_label", "label_of_ctr"
+  // Names can be "click_label" and "label_of_ctr".
   const bool has_label = words.size() == 2 && std::erase_if(words, IsLabelWord) == 1;
   if (words.size() > 1 && std::ranges::count_if(words, IsEvent) == 1) {
-    // "Clicked on Ad"
+    // A name can be "Clicked on Ad".
     std::erase_if(words,
                   [](const std::string& word) { return IsOne(word, kThings) && !IsEvent(word); });
     if (words.size() == 1 && !IsEvent(words[0])) return std::nullopt;
@@ -246,7 +246,7 @@ bool NamesHistory(std::string_view name) {
                            "previous", "prev",      "recent",    "last",      "seen",     "viewed",
                            "visited",  "clicked",   "bought",    "purchased", "played",   "watched",
                            "behavior", "behaviors", "behaviour", "behaviours"});
-  const std::vector<std::string> words = WordsOf(name);  // With the type "token_seq" of RecBole.
+  const std::vector<std::string> words = WordsOf(name);  // The type "token_seq" of RecBole counts.
   return std::ranges::any_of(words, [](const std::string& word) { return IsOne(word, kHistory); });
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 using Format = DataConfig::Format;
 
-// Parts of a line between blanks or tabs.
+// Returns the parts of a line between blanks or tabs.
 std::vector<std::string_view> WordsOf(std::string_view line) {
   std::vector<std::string_view> words;
   for (const absl::string_view word : absl::StrSplit(absl::string_view(line.data(), line.size()),
@@ -33,7 +33,7 @@ std::vector<std::string_view> WordsOf(std::string_view line) {
   return words;
 }
 
-// Whether a word is index:value or, with `integers` of 2, field:index:value.
+// Returns whether a word is index:value or, with `integers` of 2, field:index:value.
 bool IsPair(std::string_view word, size_t integers) {
   for (size_t i = 0; i < integers; ++i) {
     const size_t colon = word.find(':');
@@ -43,7 +43,7 @@ bool IsPair(std::string_view word, size_t integers) {
   return ParseNumberCell(word).has_value();
 }
 
-// Whether a line is a label and pairs, perhaps with a comment.
+// Returns whether a line is a label and pairs, perhaps with a comment.
 bool HasPairs(std::string_view line, size_t integers) {
   const std::vector<std::string_view> words = WordsOf(line);
   if (words.empty() || words[0].starts_with('#')) return true;
@@ -59,7 +59,8 @@ bool HasPairs(std::string_view line, size_t integers) {
   return true;
 }
 
-// Whether a line is a row of the Criteo layout: 1 to 16 labels, 13 integers, 26 texts of 8 digits.
+// Returns whether a line is a row of the Criteo layout: 1 to 16 labels, 13 integers, 26 texts of 8
+// digits.
 bool IsCriteo(std::string_view line) {
   const std::vector<absl::string_view> cells =
       absl::StrSplit(absl::string_view(line.data(), line.size()), '\t');

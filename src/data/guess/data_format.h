@@ -10,15 +10,15 @@
 
 namespace simurgh {
 
-// The format that the ending of a file's name says: Parquet, also of a folder, or Arrow; else CSV.
+// Returns the format by the ending of a file's name: Parquet, also of a folder, or Arrow; else CSV.
 // Errors: INVALID_ARGUMENT with a remedy for a spreadsheet or another file that is no text.
 StatusOr<DataConfig::Format> FormatOfName(const std::string& path);
 
-// The format of a text file that begins with these lines, without blank ones.
+// Returns the format of a text file that begins with these lines, without blank ones.
 // Errors: INVALID_ARGUMENT with a remedy for a text that cannot be read as rows.
 StatusOr<DataConfig::Format> FormatOfLines(const std::vector<std::string>& lines);
 
-// One more than the greatest field of a line of libffm, or 1.
+// Returns one more than the greatest field of a line of libffm, or 1.
 uint32_t FieldsOf(std::string_view line);
 
 }  // namespace simurgh

@@ -22,7 +22,7 @@
 namespace simurgh {
 namespace {
 
-// A name of the configuration for the name in a header: 1 to 63 letters, digits, '_' and '-'.
+// Returns a name of the configuration for one in a header: letters, digits, '_' and '-'.
 std::string ConfigName(std::string_view text, size_t column, std::set<std::string>& taken) {
   constexpr size_t kMaxLength = 48;  // Leaves room for suffixes.
   std::string name;
@@ -42,7 +42,7 @@ std::string ConfigName(std::string_view text, size_t column, std::set<std::strin
   return unique;
 }
 
-// Texts of missing cells, over all columns.
+// Returns the texts of missing cells, over all columns.
 std::vector<std::string> MissingValues(const DataSample& sample,
                                        const std::vector<ColumnGuess>& columns) {
   std::set<std::string> texts = {""};
@@ -59,10 +59,11 @@ std::vector<std::string> MissingValues(const DataSample& sample,
   return {texts.begin(), texts.end()};
 }
 
-// What the options tell of a column.
+// Role of a column by the options.
 enum class Wish { kGuess, kLabel, kId, kDense, kSkip, kWeight, kGroup, kTime };
 
-// By column. Errors: INVALID_ARGUMENT for a name that is not in the header, or in two options.
+// Returns one wish per column. Errors: INVALID_ARGUMENT for a name that is not in the header, or in
+// two options.
 StatusOr<std::vector<Wish>> WishesOf(const std::vector<std::string>& header, size_t label,
                                      const GuessOptions& options) {
   std::vector<Wish> wishes(header.size(), Wish::kGuess);
@@ -93,7 +94,7 @@ StatusOr<std::vector<Wish>> WishesOf(const std::vector<std::string>& header, siz
   }
   if (options.time.empty()) return wishes;
   SIMURGH_ASSIGN_OR_RETURN(const size_t time, FindColumn(header, "--time", options.time));
-  // It can be a feature, too.
+  // The column of the time can be a feature, too.
   if (wishes[time] == Wish::kGuess) wishes[time] = Wish::kTime;
   if (wishes[time] == Wish::kLabel) {
     return absl::InvalidArgumentError(
@@ -106,7 +107,7 @@ ColumnGuess Left(std::string reason) {
   return {.config = {.name = {}, .kind = ColumnConfig::Kind::kSkip}, .reason = std::move(reason)};
 }
 
-// The loss of a constant, as Evidence has it.
+// Returns the loss of a constant, defined like Evidence::constant.
 double ConstantLoss(const ColumnProfile& label, const ColumnConfig& config) {
   if (config.label_values != ColumnConfig::LabelValues::kBinary) return 1;
   double positives = 0;
@@ -121,7 +122,7 @@ double ConstantLoss(const ColumnProfile& label, const ColumnConfig& config) {
   return -share * std::log(share) - (1 - share) * std::log1p(-share);
 }
 
-// A loss of the column alone that nearly tells the label, if there is one.
+// Returns the loss of the column alone if it nearly tells the label.
 std::optional<double> LossOfTelling(const Evidence& evidence) {
   constexpr uint64_t kMinRows = 500;
   constexpr double kShare = 0.05;
@@ -132,7 +133,7 @@ std::optional<double> LossOfTelling(const Evidence& evidence) {
   return tells ? std::optional(evidence.by_presence) : std::nullopt;
 }
 
-// "; 12 % are missing", or nothing if they are few.
+// Returns "; 12 % are missing", or an empty text if few are.
 std::string MissingShare(const ColumnProfile& profile) {
   constexpr double kFew = 0.05;
   uint64_t missing = profile.missing_cells();
@@ -238,7 +239,7 @@ class Guesser {
   KeptLabels labels_;
 };
 
-// Completes the guess of a column by how its numbers are written.
+// Completes the guess of a column by the notation of its numbers.
 void SetNumbers(const ColumnProfile& profile, ColumnGuess& guess) {
   using Kind = ColumnConfig::Kind;
   ColumnConfig& config = guess.config;
@@ -279,11 +280,11 @@ Status FitTable(DataGuess& guess) {
   for (size_t i = 0; i < guess.columns.size(); ++i) {
     ColumnGuess& column = guess.columns[i];
     ColumnConfig& config = column.config;
-    // Lists of JSON have no separator.
+    // Lists in JSON have no separator.
     const bool has_lists = config.separator == kListSeparator;
     const bool has_vectors = has_lists && config.width > 1;
     if (has_vectors || (table.format == Format::kJson && has_lists)) config.separator = '\0';
-    // Numbers of Criteo's layout are always inputs.
+    // Numbers in Criteo's layout are always inputs.
     if (!table.columns.empty() && config.kind == ColumnConfig::Kind::kSkip &&
         table.columns[i].kind == ColumnConfig::Kind::kDense) {
       config.kind = ColumnConfig::Kind::kDense;
@@ -311,7 +312,7 @@ Status FitTable(DataGuess& guess) {
   return absl::OkStatus();
 }
 
-// Whether the names have a word in common: "hist_item" and "item_id".
+// Returns whether the names have a word in common: "hist_item" and "item_id".
 bool ShareWord(std::string_view a, std::string_view b) {
   const std::vector<std::string> words = WordsOf(WithoutType(b));
   return std::ranges::any_of(WordsOf(WithoutType(a)), [&](const std::string& word) {
@@ -319,10 +320,10 @@ bool ShareWord(std::string_view a, std::string_view b) {
   });
 }
 
-// Finds lists of what was seen, and the column of the thing that is seen or not: by names, and by
-// values that both have.
+// Finds lists of items that were seen, and the column of the item that is seen or not: by names,
+// and by values that both have.
 void FindSequences(const DataSample& sample, DataGuess& guess) {
-  constexpr double kMinShare = 0.5;  // Of the values of one of the columns.
+  constexpr double kMinShare = 0.5;  // Least share of the values of one of the columns.
   constexpr double kMinBoth = 0.05;
   constexpr uint64_t kMaxLength = 50;
   const auto is_list = [](const ColumnGuess& column) {
@@ -377,7 +378,7 @@ StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& op
                   .rows = sample.rows,
                   .is_whole = sample.is_whole};
   std::set<std::string> taken;
-  std::map<std::string, int> uses;  // Of names in the header.
+  std::map<std::string, int> uses;  // Name in the header -> number of columns.
   for (const std::string& name : sample.header) ++uses[name];
   SIMURGH_ASSIGN_OR_RETURN(ColumnGuess label,
                            GuessLabel(sample.columns[*label_column], options.positive));

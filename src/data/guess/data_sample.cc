@@ -31,7 +31,7 @@ void BadRows::Add(const Status& problem) {
 }
 
 Status BadRows::Check(uint64_t good_rows) const {
-  constexpr uint64_t kMaxShare = 100;  // 1 of 100.
+  constexpr uint64_t kMaxShare = 100;  // At most 1 of 100 rows may be bad.
   const uint64_t rows = good_rows + count;
   if (count * kMaxShare <= rows) return absl::OkStatus();
   if (rows == count || count == 1) return absl::InvalidArgumentError(first);
@@ -44,7 +44,7 @@ namespace {
 constexpr std::array<std::string_view, 14> kMissing = {"",     "NA",     "N/A",    "n/a",   "#N/A",
                                                        "<NA>", "NaT",    "nan",    "NULL",  "\\N",
                                                        "null", "(null)", "<null>", "#NULL!"};
-// In lower case.
+// Texts, in lower case, that mean a missing cell among numbers.
 constexpr std::array<std::string_view, 34> kDoubtful = {"0000-00-00", "0000-00-00 00:00:00",
                                                         "?",          "-",
                                                         "--",         "---",
@@ -129,7 +129,7 @@ void ColumnProfile::Add(std::string_view cell) {
   }
   const std::optional<double> number = ParseNumberCell(cell);
   const bool is_other_number = AddToAlternatives(number, cell) && !number;
-  // Of other numbers, the range tells whether they are Unix times.
+  // Numbers of other lengths can be Unix times; GuessDates() decides by their range.
   const bool may_be_date =
       number ? cell.size() == 8
              : cell.size() >= 8 && std::string_view("-/.").find(cell[4]) != cell.npos;
@@ -200,7 +200,7 @@ void NumberProfile::AddNumber(double number, std::string_view cell, const Number
   if (number == least) ++at_least;
   greatest = numbers == 0 ? number : std::max(greatest, number);
   ++numbers;
-  constexpr double kMangled = 1e11;  // Spreadsheets show longer integers so.
+  constexpr double kMangled = 1e11;  // Spreadsheets write integers from here on as 1.2E+11.
   const std::optional<std::string_view> integer = IntegerText(cell);
   if (!integer && std::abs(number) >= kMangled) {
     if (mangled++ == 0) first_mangled = std::string(cell);
@@ -291,7 +291,7 @@ Status NoHeader(std::string_view what) {
                    "; insert a first line with the names of the columns, or correct it"));
 }
 
-// Whether a column of numbers has a text in the first line, which is then no row.
+// Returns whether a column of numbers has a text in the first line, which is then no row.
 bool HasTextOverNumbers(const DataSample& sample) {
   for (size_t i = 0; i < sample.header.size(); ++i) {
     ColumnProfile with_header = sample.columns[i];
@@ -305,8 +305,8 @@ bool HasTextOverNumbers(const DataSample& sample) {
   return false;
 }
 
-// Unless a text is above numbers, a header has no numbers, no name twice, and its cells are not
-// those of the rows below.
+// Checks that the first line is a header. Unless a text is above numbers, a header has no numbers,
+// no name twice, and its cells are not those of the rows below.
 Status CheckHeader(const DataSample& sample) {
   if (HasTextOverNumbers(sample)) return absl::OkStatus();
   std::set<std::string_view> names;

@@ -16,7 +16,7 @@
 namespace simurgh {
 namespace {
 
-// Whether a name ends or begins like "created_at", "timestamp".
+// Returns whether a name ends or begins like "created_at", "timestamp".
 bool NamesTime(const std::string& name) {
   static constexpr std::array<std::string_view, 14> kWords = {
       "time",  "timestamp", "timestamps", "ts",      "date",    "datetime", "dt",
@@ -26,18 +26,18 @@ bool NamesTime(const std::string& name) {
   });
 }
 
-// Whether the numbers are Unix times from 1990 to 2050.
+// Returns whether the numbers are Unix times from 1990 to 2050.
 bool AreEpochs(const std::string& name, const ColumnProfile& profile) {
   constexpr double kFirst = 7'305;
   constexpr double kLast = 29'220;
-  constexpr double kLeastSeconds = 1e8;  // Smaller numbers are none.
+  constexpr double kLeastSeconds = 1e8;  // Smaller numbers are no Unix times.
   if (!profile.is_numeric() || profile.least < kLeastSeconds || profile.mangled > 0 ||
       profile.format != NumberFormat()) {
     return false;
   }
   const double first = EpochDays(profile.least);
   const double last = EpochDays(profile.greatest);
-  // Of one unit.
+  // Times in different units differ by more.
   const bool is_near = profile.greatest < profile.least * 10;
   if (first < kFirst || last > kLast || !is_near) return false;
   const bool differ = profile.distinct.count() * 2 > profile.filled;
@@ -54,7 +54,7 @@ std::string DayText(double days) {
 }  // namespace
 
 std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfile& profile) {
-  constexpr uint64_t kMinCompact = 3;  // Different numbers such as 20240131.
+  constexpr uint64_t kMinCompact = 3;  // Fewest different numbers such as 20240131.
   const bool is_compact = profile.numbers > 0;
   const bool are_dates =
       profile.are_dates() && (!is_compact || profile.distinct.count() >= kMinCompact);
@@ -65,7 +65,7 @@ std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfi
       .config = {.name = {}, .kind = ColumnConfig::Kind::kDense, .fit = true, .date = true},
       .reason = absl::StrCat(are_dates ? "dates from " : "Unix times from ", DayText(first), " to ",
                              DayText(last), ", as days")};
-  const double unit = are_dates ? 1 : last / profile.greatest;  // Days.
+  const double unit = are_dates ? 1 : last / profile.greatest;  // Days per unit of the numbers.
   const Moments& moments = are_dates ? profile.dates.moments : profile.moments;
   guess.config.mean = moments.mean() * unit;
   guess.config.stddev = moments.stddev() > 0 ? moments.stddev() * unit : 1;
@@ -80,7 +80,7 @@ std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfi
 
 OtherDates FindOtherDates(const KeptRows& rows, size_t column, const ColumnProfile& profile) {
   constexpr double kFewest = 20;
-  constexpr double kMost = 0.995;  // Others are bad rows.
+  constexpr double kMost = 0.995;  // Least share of dates. Other cells are bad rows.
   if (profile.is_numeric() || profile.are_dates()) return {};
   struct Read {
     NumberProfile days;
@@ -100,7 +100,7 @@ OtherDates FindOtherDates(const KeptRows& rows, size_t column, const ColumnProfi
       reads[i].days.AddNumber(*days, {}, {});
       reads[i].has_times |= std::floor(*days) != *days;
     }
-    // Most texts are no dates.
+    // Stops early, since most texts are no dates.
     if (cells == kFewest && reads[0].days.numbers == 0 && reads[1].days.numbers == 0) return {};
   }
   const uint64_t by_day = reads[0].days.numbers;

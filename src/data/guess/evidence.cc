@@ -21,7 +21,7 @@ constexpr size_t kFolds = 4;
 
 size_t FoldOf(size_t row) { return Mix64(row + 0x9e3779b97f4a7c15ULL) % kFolds; }
 
-// Labels of a set of rows, by fold.
+// Sums of the labels of a set of rows, one per fold.
 struct Sums {
   std::array<double, kFolds> rows = {};
   std::array<double, kFolds> labels = {};
@@ -34,7 +34,7 @@ struct Sums {
     ++all_rows;
     all_labels += label;
   }
-  // Mean label outside of a fold, as if `weight` further rows had the label `prior`.
+  // Returns the mean label outside of a fold, as if `weight` further rows had the label `prior`.
   double MeanOutside(size_t fold, double prior, double weight) const {
     return (all_labels - labels[fold] + weight * prior) / (all_rows - rows[fold] + weight);
   }
@@ -57,7 +57,7 @@ class Column {
   size_t rows() const { return labels_.size(); }
   bool IsEnough() const {
     constexpr uint64_t kMinRows = 100;
-    constexpr double kMinOfLabel = 10;  // Rows of the rarer label.
+    constexpr double kMinOfLabel = 10;  // Fewest rows of the rarer label.
     if (rows() < kMinRows) return false;
     return !is_binary_ || std::min(all_.all_labels, all_.all_rows - all_.all_labels) >= kMinOfLabel;
   }
@@ -88,7 +88,7 @@ class Column {
     return predictions;
   }
 
-  // The mean label of each key, shrunk to `prior` by the weight that loses least.
+  // Predicts the mean label of each key, shrunk to `prior` by the weight that loses least.
   Predictions MeanOf(const std::vector<uint32_t>& keys, size_t distinct,
                      const Predictions& prior) const {
     std::vector<Sums> sums(distinct);
@@ -109,8 +109,8 @@ class Column {
   }
   Predictions ByValue(const Predictions& prior) const { return MeanOf(values_, distinct_, prior); }
 
-  // A linear or logistic function of numbers. groups: numbers of nearly equal rows, which are one
-  // for the fit.
+  // Predicts a linear or logistic function of numbers. groups: one per row; the fit treats the rows
+  // of a group, whose numbers are nearly equal, as one.
   Predictions ByNumber(const std::vector<double>& numbers, const std::vector<uint32_t>& groups,
                        size_t group_count) const {
     Moments moments;
@@ -137,7 +137,7 @@ class Column {
  private:
   double Link(double x) const { return is_binary_ ? 1 / (1 + std::exp(-x)) : x; }
 
-  // Start and slope by Newton's method, with a little weight for a slope of zero.
+  // Fits start and slope by Newton's method, with a little weight for a slope of zero.
   std::pair<double, double> FitOutside(size_t fold, const std::vector<Sums>& sums,
                                        const std::vector<double>& center) const {
     const double mean = all_.MeanOutside(fold, is_binary_ ? 0.5 : 0, 1);
@@ -175,7 +175,7 @@ class Column {
 
   bool is_binary_;
   std::vector<double> labels_;
-  std::vector<uint32_t> values_;  // By row: number of its value.
+  std::vector<uint32_t> values_;  // Number of the value, one per row.
   size_t distinct_;
   Sums all_;
 };
@@ -255,7 +255,7 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log,
       if (!number) continue;
       evidence.are_integral &= *number == std::floor(*number);
       numbers.push_back(is_log ? std::log1p(std::max(0.0, *number)) : *number);
-      // 3 and 3.0 are one value. Greater integers than 2^53 can differ in spite of equal numbers.
+      // 3 and 3.0 are one value. Integers above 2^53 can differ although their doubles are equal.
       constexpr double kExact = 9'007'199'254'740'992;
       if (std::abs(*number) < kExact) key = Mix64(std::bit_cast<uint64_t>(*number + 0.0));
     }

@@ -10,38 +10,39 @@
 
 namespace simurgh {
 
-// How much less one prediction loses than another, on the same rows.
+// Difference between the losses of two predictions on the same rows; above 0 for a better one.
 struct Gain {
   double mean = 0;
   double error = 0;  // Standard error of `mean`.
 
-  // Whether it is above what noise gives, and matters. constant: loss of a constant.
+  // Returns whether the gain is above noise, and matters. constant: loss of a constant.
   bool IsSure(double constant) const;
 };
 
-// How well one column alone predicts the label. All predictions are of rows that their statistics
-// do not contain. Losses are means over the rows: log loss, or, of a label of numbers, the squared
+// Losses of predictions of the label from one column alone. Predictions of a row use statistics of
+// other rows. Losses are means over the rows: log loss, or, for a label of numbers, the squared
 // error as a share of the variance.
 struct Evidence {
-  uint64_t rows = 0;    // With a cell and a label; 0: too few, and nothing below is set.
-  double constant = 0;  // Of a constant.
-  double by_value = 0;  // Of the mean label of each value, shrunk to that of all rows.
-  // Only of columns of numbers:
-  double by_number = 0;  // Of a linear function of the number, or of its log1p.
-  double by_range = 0;   // Of the mean label of each of `ranges` ranges with equally many rows.
+  uint64_t rows = 0;    // Rows with a cell and a label; 0: too few for all but by_presence.
+  double constant = 0;  // Loss of a constant.
+  double by_value = 0;  // Loss of the mean label of each value, shrunk to that of all rows.
+  // The members from here to value_over_smooth are for columns of numbers.
+  double by_number = 0;  // Loss of a linear function of the number, or of its log1p.
+  double by_range = 0;   // Loss of the mean label of `ranges` ranges with equally many rows.
   uint32_t ranges = 0;
   bool are_integral = false;  // All numbers are integers, such as 3 or 3.0.
 
-  Gain number;               // Of the number over a constant.
-  Gain smooth;               // Of the better one of number and ranges over a constant.
-  Gain value_beyond_smooth;  // Of values shrunk to the number's or range's prediction, over these.
-  Gain value_over_smooth;    // Of the mean of each value over these.
+  // The smooth prediction is the better one of by_number and by_range.
+  Gain number;               // Gain of by_number over a constant.
+  Gain smooth;               // Gain of the smooth prediction over a constant.
+  Gain value_beyond_smooth;  // Gain of values shrunk to the smooth prediction over it.
+  Gain value_over_smooth;    // Gain of by_value over the smooth prediction.
 
   bool IsSureBy(const Gain& gain) const { return rows > 0 && gain.IsSure(constant); }
-  double least() const;  // Loss of the best one.
+  double least() const;  // Returns the loss of the best prediction.
 
-  // Loss of the mean labels of rows with and without a cell, over all rows with a label, and that
-  // of a constant. Infinite: too few rows.
+  // Loss of the mean labels of rows with and without a cell, over all rows with a label, and the
+  // loss of a constant on these. Infinite: too few rows.
   double by_presence = std::numeric_limits<double>::infinity();
   double constant_of_all = 0;
 };
@@ -52,7 +53,7 @@ class KeptLabels {
   // label: the column's configuration.
   KeptLabels(const KeptRows& rows, size_t column, const ColumnConfig& label);
 
-  // Errors of `column`. is_log: number is log1p of it. format: of its numbers.
+  // Returns the losses of `column`. is_log: number is its log1p. format: that of its numbers.
   Evidence Measure(size_t column, bool is_numeric, bool is_log, const NumberFormat& format) const;
 
  private:
@@ -60,7 +61,8 @@ class KeptLabels {
 
   const KeptRows& rows_;
   bool is_binary_;
-  std::vector<double> labels_;  // By row; NaN: unknown. Numbers have mean 0 and deviation 1.
+  // One per row; NaN: unknown. Numbers have mean 0 and deviation 1.
+  std::vector<double> labels_;
 };
 
 }  // namespace simurgh

@@ -31,8 +31,8 @@ class KeptRows {
   uint64_t mask_ = 0;  // Bits of a kept row's hash that are 0.
   size_t columns_ = 0;
   std::string text_;              // All cells.
-  std::vector<size_t> ends_;      // Of each cell in `text_`.
-  std::vector<uint64_t> hashes_;  // Of the rows' numbers.
+  std::vector<size_t> ends_;      // End of each cell in `text_`.
+  std::vector<uint64_t> hashes_;  // Hash of each row's number.
 };
 
 }  // namespace simurgh

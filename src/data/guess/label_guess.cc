@@ -28,7 +28,7 @@ bool IsIn(const std::string& text, const auto& words) {
   return std::ranges::find(words, absl::AsciiStrToLower(text)) != words.end();
 }
 
-// Whether all values are the numbers 0 or 1.
+// Returns whether all values are the numbers 0 or 1.
 bool IsZeroOrOne(const ColumnProfile& profile) {
   return std::ranges::all_of(profile.values, [](const auto& entry) {
     const auto number = ParseNumberCell(entry.first);
@@ -42,14 +42,14 @@ bool IsBinary(const ColumnProfile& profile) {
   return IsZeroOrOne(profile) && profile.least != profile.greatest;
 }
 
-// Whether the values are at least `fewest` different numbers.
+// Returns whether the values are at least `fewest` different numbers.
 bool AreNumbers(const ColumnProfile& profile, uint64_t fewest = 3) {
   return profile.is_numeric() && profile.distinct.count() >= fewest;
 }
 
 bool IsLabel(const ColumnProfile& profile) { return IsBinary(profile) || AreNumbers(profile); }
 
-// Whether the values look like ratings, such as 1 to 5, or 0.5, 1, 1.5 and so on up to 5.
+// Returns whether the values look like ratings, such as 1 to 5, or 0.5, 1, 1.5 and so on up to 5.
 bool AreRatings(const std::string& name, const ColumnProfile& profile) {
   constexpr size_t kMostValues = 21;
   constexpr double kLeast = -10;
@@ -76,7 +76,7 @@ std::string ValuesOf(const ColumnProfile& profile) {
   return absl::StrCat(profile.values.size(), " values, ", absl::StrJoin(texts, ", "));
 }
 
-// A command for each of the columns.
+// Returns a text with a command for each of the columns.
 std::string Choices(const DataSample& sample, const std::vector<size_t>& columns,
                     const LabelCommand& command) {
   if (columns.empty()) return "add a column of 0 and 1, or of numbers";
@@ -94,8 +94,8 @@ std::string Choices(const DataSample& sample, const std::vector<size_t>& columns
   return text;
 }
 
-// Columns that can be the label if an option names them: of two values or of ratings or, if there
-// are none, of numbers that are no ids and no dates.
+// Returns the columns that can be the label if an option names them: of two values or of ratings
+// or, if there are none, of numbers that are no ids and no dates.
 std::vector<size_t> UsableLabels(const DataSample& sample) {
   std::vector<size_t> likely;
   std::vector<size_t> numbers;
@@ -123,7 +123,7 @@ Status NoLabel(const DataSample& sample, size_t column, const LabelCommand& comm
       Choices(sample, UsableLabels(sample), command)));
 }
 
-// Whether a name and the values under it can be a label.
+// Returns whether a name and the values under it can be a label.
 bool Fits(LabelName name, const ColumnProfile& profile) {
   constexpr uint64_t kClasses = 5;  // Fewer numbers can be classes.
   if (IsBinary(profile)) return true;
@@ -131,9 +131,9 @@ bool Fits(LabelName name, const ColumnProfile& profile) {
   return (name == LabelName::kLabel || name >= LabelName::kRate) && AreNumbers(profile, kClasses);
 }
 
-// Without a name of a label: the only column that can be one, by its two values or by a name such
-// as "score". If a gender or the like has two values, too, the label must be the first or last
-// column. A property of the user or the like is no label, and ratings are for the user to choose.
+// Finds a label without the name of one: the only column that can be one, by its two values or by a
+// name such as "score". If a gender or the like has two values, too, the label must be the first or
+// last column. A property of the user or the like is no label, and the user chooses ratings.
 StatusOr<size_t> FindByValues(const DataSample& sample, const LabelCommand& command) {
   constexpr size_t kMostChecked = 20;  // A check compares the column with all others.
   const std::vector<size_t> usable = UsableLabels(sample);

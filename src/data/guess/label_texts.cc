@@ -25,7 +25,7 @@ bool HasText(const ColumnProfile& profile, const ColumnConfig& label, const std:
 
 std::vector<std::string> UnusedLabelTexts(const DataConfig& data) {
   constexpr uint64_t kMaxRows = 200'000;
-  std::map<std::pair<std::string, std::string>, const char*> unused;  // Label and text; its list.
+  std::map<std::pair<std::string, std::string>, const char*> unused;  // Label and text -> list.
   for (const ColumnConfig& column : data.columns) {
     if (column.positive.empty()) continue;
     for (const std::string& text : column.positive) unused[{column.name, text}] = "positive";

@@ -36,7 +36,7 @@ struct PartFile::State {
   State(FileWriter output, std::string name, Order of_lines, uint64_t limit)
       : file(std::move(output)), path(std::move(name)), order(of_lines), memory(limit) {}
 
-  // Lines of a bucket in the temporary file.
+  // A range of the temporary file with lines of a bucket.
   struct Extent {
     uint64_t begin;
     uint64_t bytes;
@@ -67,10 +67,10 @@ struct PartFile::State {
   const Order order;
   const uint64_t memory;
   std::string piece;
-  uint64_t added = 0;  // Lines.
+  uint64_t added = 0;  // Number of lines.
   uint64_t held = 0;   // Bytes in memory.
   FileDescriptor temporary;
-  uint64_t written = 0;  // Bytes of it.
+  uint64_t written = 0;  // Bytes in the temporary file.
   std::array<Bucket, kBuckets> buckets;
   Random random{kSeed};
 };

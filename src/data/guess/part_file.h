@@ -10,27 +10,27 @@
 namespace simurgh {
 
 // Writes a header and then lines, in their order or in a random one, which depends on their number
-// only. Writes the file completely or not at all, compressed as FileWriter.
+// only. Writes the file completely or not at all, compressed like FileWriter's.
 //
-// Memory: of a random order, `memory` bytes of lines and, at the end, 1/256 of all lines. Lines
-// beyond are in a temporary file in the same folder, which has no name.
+// Memory: for a random order, `memory` bytes of lines and, at the end, 1/256 of all lines. Further
+// lines are in a temporary file in the same folder, which has no name.
 // Threads: one owner.
 class PartFile {
  public:
   enum class Order { kKept, kRandom };
   static constexpr uint64_t kMemory = uint64_t{128} << 20;
 
-  // Errors: as FileWriter::Create.
+  // Creates the file. Errors: those of FileWriter::Create.
   static StatusOr<PartFile> Create(const std::string& path, std::string_view header, Order order,
                                    uint64_t memory = kMemory);
   ~PartFile();
   PartFile(PartFile&&) noexcept;
   PartFile& operator=(PartFile&&) noexcept;
 
-  // line: without its end. Errors: as FileWriter::Append.
+  // Adds a line, given without its end. Errors: those of FileWriter::Append.
   Status Add(std::string_view line);
-  uint64_t lines() const;  // Without the header.
-  // Must be the last call. Errors: as FileWriter::Append.
+  uint64_t lines() const;  // Returns the number of lines without the header.
+  // Completes the file. Must be the last call. Errors: those of FileWriter::Append.
   Status Commit();
 
  private:

@@ -20,7 +20,7 @@ std::vector<uint64_t> HashesOf(const KeptRows& rows, size_t column) {
   return hashes;
 }
 
-// Of all columns but those given.
+// Returns a hash of each kept row, over all columns but those given.
 std::vector<uint64_t> HashesWithout(const DataSample& sample, const std::vector<size_t>& columns) {
   std::vector<uint64_t> hashes(sample.kept.size());
   for (size_t row = 0; row < hashes.size(); ++row) {
@@ -48,7 +48,7 @@ bool GroupPairs::AreEqual() const {
 }
 
 bool GroupPairs::AreSurelyEqual() const {
-  constexpr double kFewest = 10;  // Pairs that would differ by chance.
+  constexpr double kFewest = 10;  // Fewest pairs that would differ by chance.
   return AreEqual() && pairs * chance >= kFewest;
 }
 
@@ -88,7 +88,7 @@ bool AreCopies(const DataSample& sample, size_t label) {
 
 std::optional<size_t> SpreadColumn(const DataSample& sample, size_t label) {
   constexpr double kLargeShare = 0.3;
-  constexpr double kRare = 0.03;  // The share of random pairs of rows that are equal.
+  constexpr double kRare = 0.03;  // Largest share of random pairs of rows that are equal.
   const auto most = std::ranges::max_element(sample.only_changes);
   const auto column = static_cast<size_t>(most - sample.only_changes.begin());
   if (most == sample.only_changes.end() || column == label ||

@@ -35,7 +35,8 @@ class RowChecker {
   explicit RowChecker(const DataGuess& guess)
       : guess_(guess), splitter_(guess.table), label_(guess.label().config) {}
 
-  // Whether the label of a row is 1; false for a number. Errors: INVALID_ARGUMENT for a bad row.
+  // Returns whether the label of a row is 1; false for a number. Errors: INVALID_ARGUMENT for a bad
+  // row.
   StatusOr<bool> LabelOf(const Line& line) {
     if (!line.whole) return LongLineError();
     SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line.text));
@@ -53,7 +54,7 @@ class RowChecker {
           break;
         }
         case ColumnConfig::Kind::kDense:
-          if (guess_.columns[i].config.width > 1) break;  // Training names bad ones.
+          if (guess_.columns[i].config.width > 1) break;  // Training reports bad vectors.
           if (!ParseCell(guess_.columns[i].config, cell) && !IsMissing(cell)) {
             return BadCell(guess_.columns[i].config, cell,
                            absl::StrCat("is no number, unlike those of the first ", guess_.rows,
@@ -156,7 +157,7 @@ StatusOr<PartFile> OpenPart(const DataGuess& guess, const std::string& path,
   return PartFile::Create(path, guess.header_line.empty() ? "" : guess.header_line + "\n", order);
 }
 
-// Endings of names that do not name the data.
+// Endings of file names that StemOf() removes.
 constexpr std::array<std::string_view, 17> kEndings = {
     ".gz",     ".zst", ".csv",    ".tsv",     ".txt", ".dat",   ".data",   ".json",   ".jsonl",
     ".ndjson", ".svm", ".libsvm", ".parquet", ".ffm", ".arrow", ".libffm", ".feather"};
@@ -213,7 +214,7 @@ StatusOr<SplitCounts> SplitCsv(const DataGuess& guess, const std::string& path,
   enum Part { kTrain, kValidation, kTest };
   std::array<std::optional<PartFile>, 3> outputs;
   for (size_t part = 0; const std::string& name : {files.train, files.validation, files.test}) {
-    // With --refit, the rows of validation are for training, too.
+    // The rows of validation are shuffled, too: with --refit, they are for training.
     const auto order = part == kTest ? PartFile::Order::kKept : PartFile::Order::kRandom;
     std::optional<PartFile>& output = outputs[part++];
     if (name.empty()) continue;
@@ -232,7 +233,7 @@ StatusOr<SplitCounts> SplitCsv(const DataGuess& guess, const std::string& path,
     const bool is_apart = row % every == (test + apart) % every;
     return is_apart && outputs[kValidation] ? kValidation : kTrain;
   };
-  constexpr size_t kMaxKnown = 2'000'000;  // A limit of memory. Hashes decide of further rows.
+  constexpr size_t kMaxKnown = 2'000'000;  // Limits memory. Hashes decide about further rows.
   struct Known {
     Part part;
     uint64_t rows;
@@ -283,7 +284,7 @@ StatusOr<SplitCounts> SplitCsv(const DataGuess& guess, const std::string& path,
 
 StatusOr<SplitCounts> SplitData(DataGuess guess, const std::string& path, SplitFiles& files) {
   constexpr uint64_t kFewRows = 20'000;
-  constexpr uint64_t kFewest = 3;  // So that the validation rows have both labels.
+  constexpr uint64_t kFewest = 3;  // With these, the validation rows have both labels.
   const uint64_t every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
   SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitCsv(guess, path, files, every));
   const bool is_binary = guess.label().config.label_values == ColumnConfig::LabelValues::kBinary;

@@ -19,7 +19,7 @@ namespace {
 using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
 
-// A YAML text in double quotes.
+// Returns a YAML text in double quotes.
 std::string Text(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -42,7 +42,7 @@ std::string Texts(const std::vector<std::string>& texts) {
   return absl::StrCat("[", absl::StrJoin(quoted, ", "), "]");
 }
 
-// A name, in quotes where YAML could read it as something else.
+// Returns a name, in quotes where YAML could read it as something else.
 std::string NameText(const std::string& name) {
   constexpr std::array<std::string_view, 9> kWords = {"true", "false", "yes", "no", "on",
                                                       "off",  "null",  "y",   "n"};
@@ -56,28 +56,29 @@ constexpr char kWeight[] = "_weight";  // Ending of the first order's features a
 // A feature with its own table.
 struct Feature {
   std::string name;
-  std::string keys;  // "column: age, quantiles: 16".
+  std::string keys;  // Further keys, such as "column: age, quantiles: 16".
   bool is_frequent;
   uint64_t capacity;
   std::string comment;
-  std::string item;  // A sequence with the table of this feature; empty: none.
+  std::string item;  // A sequence has the table of this feature; empty: it is none.
 };
 
-// Room for four times the values, in a round number.
+// Returns a capacity for four times the values, in a round number.
 uint64_t CapacityOf(uint64_t distinct) {
   uint64_t capacity = 1'000;
   while (capacity < distinct * 4) capacity *= 10;
   return capacity;
 }
 
-// Values of all training rows, if new ones are as frequent after the rows looked at.
+// Returns the number of values in all training rows, if new ones stay as frequent as in the rows
+// looked at.
 uint64_t ExpectedDistinct(const ColumnGuess& column, const DataGuess& guess, uint64_t train_rows) {
   if (guess.is_whole || guess.rows == 0) return column.distinct;
   const double more = static_cast<double>(train_rows) / static_cast<double>(guess.rows);
   return static_cast<uint64_t>(static_cast<double>(column.distinct) * std::max(1.0, more));
 }
 
-// The boundaries are known, or computed from the training data.
+// Returns the key of a column's ranges: known boundaries, or quantiles of the training data.
 std::string RangesOf(const ColumnGuess& column) {
   if (column.boundaries.empty()) return absl::StrCat("quantiles: ", column.quantiles);
   return absl::StrCat("boundaries: [",
@@ -103,7 +104,7 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
   std::vector<Feature> features;
   const auto add = [&](const std::string& name, const std::string& keys, uint64_t distinct,
                        const std::string& comment) {
-    constexpr uint64_t kManyRows = 10;  // Per value.
+    constexpr uint64_t kManyRows = 10;  // Rows per value.
     features.push_back(
         {name, keys, distinct * kManyRows <= train_rows, CapacityOf(distinct), comment, ""});
   };
@@ -111,7 +112,7 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
     const std::string& name = column.config.name;
     if (column.config.kind == Kind::kId) {
       const uint64_t distinct = ExpectedDistinct(column, guess, train_rows);
-      // Features of the first order have this ending.
+      // Features of the first order have the ending kWeight, so this one gets another name.
       const bool is_other = name.ends_with(kWeight);
       const bool is_sequence = !column.item.empty() && !is_other && !column.item.ends_with(kWeight);
       std::string keys = is_other ? absl::StrCat("column: ", NameText(name)) : "";
@@ -143,7 +144,7 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
           column.quantiles, "ranges with equally many rows");
     }
   }
-  // A table has room for the values of both.
+  // The table of a sequence and its item has room for the values of both.
   for (const Feature& sequence : features) {
     if (sequence.item.empty()) continue;
     Feature& item = *std::ranges::find(features, sequence.item, &Feature::name);
@@ -160,7 +161,7 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
   return features;
 }
 
-// "  - {...}", with a comment in the same line if there is room.
+// Returns "  - {...}", with a comment in the same line if there is room.
 std::string Entry(std::string_view indent, const std::string& keys, const std::string& comment) {
   constexpr size_t kWidth = 100;
   const std::string entry = absl::StrCat(std::string(indent), "- {", keys, "}");
@@ -194,7 +195,7 @@ uint64_t BatchOf(uint64_t rows) {
   return std::clamp<uint64_t>(rows, 2, CourseFor(rows).batch_size);
 }
 
-// Tables by capacity, each with the same settings.
+// Returns an entry for the tables of each capacity, all with the same settings.
 std::string TablesOf(const std::map<uint64_t, std::vector<std::string>>& names_by_capacity,
                      const std::string& settings) {
   std::string text;
@@ -206,7 +207,7 @@ std::string TablesOf(const std::map<uint64_t, std::vector<std::string>>& names_b
   return text;
 }
 
-// src/data/README.md says how the settings were chosen.
+// Returns the section `tables`. src/data/README.md describes how the settings were chosen.
 std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
   std::map<uint64_t, std::vector<std::string>> frequent;
   std::map<uint64_t, std::vector<std::string>> rare;
@@ -272,7 +273,7 @@ std::string NumberKeys(const NumberFormat& numbers) {
   }
 }
 
-// is_for_stream: statistics are those of the sample.
+// Returns the keys of a column. is_for_stream: statistics are those of the sample.
 std::string Keys(const ColumnConfig& column, bool is_for_stream) {
   std::string keys = absl::StrCat("name: ", NameText(column.name));
   if (!column.header_name.empty()) {
@@ -318,7 +319,7 @@ std::string Keys(const ColumnConfig& column, bool is_for_stream) {
       keys += ", kind: weight" + NumberKeys(column.numbers);
       break;
     case Kind::kSkip:
-    case Kind::kGroup:  // Never guessed.
+    case Kind::kGroup:  // This kind is never guessed.
       keys += ", kind: skip";
       break;
   }
@@ -379,14 +380,14 @@ std::string Data(const DataGuess& guess, const StarterOptions& options) {
                   " `missing` is read for a\n  # missing number.\n  columns:\n");
   for (size_t i = 0; i < guess.columns.size(); ++i) {
     const ColumnGuess& column = guess.columns[i];
-    // What Arrow data have and CSV has not is empty in the copies.
+    // Columns of Arrow data that CSV cannot express are empty in the copies.
     if (IsArrow(guess.table) && guess.table.columns[i].kind == Kind::kSkip) continue;
     text += Entry("    ", Keys(column.config, !options.topics.empty()), column.reason);
   }
   return text;
 }
 
-// The second order needs two features.
+// Returns the section `model`. The second order needs two features.
 std::string Model(const std::vector<Feature>& features) {
   const bool has_pairs = features.size() > 1;
   std::vector<std::string> attention;
@@ -406,7 +407,7 @@ std::string Model(const std::vector<Feature>& features) {
       "deep: [{linear: 256}, relu, {linear: 128}, relu]}\n");
 }
 
-// What follows from the label.
+// Returns the keys of the loss, which follow from the label.
 std::string Loss(const DataGuess& guess) {
   if (guess.label().config.label_values == ColumnConfig::LabelValues::kBinary) return "";
   return "  # The label is a number; `poisson` suits counts. Training is fastest with labels of a\n"

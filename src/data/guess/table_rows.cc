@@ -20,18 +20,18 @@ using Format = DataConfig::Format;
 using Kind = ColumnConfig::Kind;
 
 constexpr std::string_view kSeparators = ",;\t|";
-constexpr char kLastSeparator = ':';  // If no other separates cells, since times have it.
-constexpr size_t kFirstRows = 1'000;  // Enough to find the format.
+constexpr char kLastSeparator = ':';  // Tried after all others, since times have it.
+constexpr size_t kFirstRows = 1'000;  // Rows to find the format in.
 
-// The number of cells of a line; 0 if it cannot be split.
+// Returns the number of cells of a line; 0 if it cannot be split.
 size_t CellsOf(std::string_view line, char separator) {
   CsvSplitter splitter(separator);
   const auto cells = splitter.Split(line);
   return cells.ok() ? (*cells)->size() : 0;
 }
 
-// The separator that gives most lines the number of cells of the first one, more than one. Ties:
-// the most cells. Nothing if none gives more than one cell.
+// Returns the separator that gives most lines the number of cells of the first one, more than one.
+// Ties: the most cells. Nothing if none gives more than one cell.
 std::optional<char> FindSeparator(const std::vector<std::string>& lines) {
   std::optional<char> best;
   std::pair<uint64_t, size_t> most;
@@ -58,7 +58,7 @@ bool IsText(std::string_view line) {
 // Collects the keys of JSON objects.
 class Keys final : public JsonEvents {
  public:
-  // Errors: as ParseJson.
+  // Adds the keys of a row. Errors: those of ParseJson.
   Status Add(std::string_view row) {
     depth_ = 0;
     return ParseJson(row, *this);
@@ -96,7 +96,7 @@ class Keys final : public JsonEvents {
   std::vector<ColumnConfig> columns_;
   std::map<std::string, size_t> places_;
   size_t depth_ = 0;
-  size_t column_ = 0;  // Of the last key of the row.
+  size_t column_ = 0;  // Column of the last key of the row.
 };
 
 StatusOr<std::vector<ColumnConfig>> JsonColumns(const DataConfig& table, const std::string& path,
@@ -115,7 +115,7 @@ StatusOr<std::vector<ColumnConfig>> JsonColumns(const DataConfig& table, const s
   return columns;
 }
 
-// The number of fields in all rows.
+// Returns the number of fields in all rows.
 StatusOr<uint32_t> LibffmFields(const DataConfig& table, const std::string& path) {
   SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(table, {path}));
   uint32_t fields = 1;
@@ -126,7 +126,7 @@ StatusOr<uint32_t> LibffmFields(const DataConfig& table, const std::string& path
   }
 }
 
-// Sets what text files of a format have, but names in a header.
+// Sets the table's settings for text files of its format, but not the names in a header.
 Status SetColumns(const std::vector<std::string>& first, const std::string& path, uint64_t max_rows,
                   DataConfig& table) {
   switch (table.format) {
@@ -164,7 +164,7 @@ Status SetColumns(const std::vector<std::string>& first, const std::string& path
     case Format::kArrow:
       return absl::OkStatus();
   }
-  // Labels of -1 stay what they are, until all are known.
+  // Labels of -1 stay numbers until all labels are known.
   table.columns[0].label_values = ColumnConfig::LabelValues::kNumbers;
   return absl::OkStatus();
 }
@@ -207,7 +207,7 @@ StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows) {
 
 namespace {
 
-// Of rows whose text is all that is needed.
+// A consumer for rows of which only the text is needed.
 class NoConsumer final : public RowConsumer {
  public:
   bool Reads(size_t /*column*/) const override { return false; }
@@ -222,7 +222,7 @@ struct TableLines::Blocks {
   std::unique_ptr<RowSource> source;
   std::unique_ptr<RowBlock> block;
   std::unique_ptr<BlockParser> parser;
-  size_t row = 0;  // Of the block; the next one.
+  size_t row = 0;  // Next row of the block.
   std::string text;
 };
 

@@ -17,31 +17,31 @@
 
 namespace simurgh {
 
-// How the rows of a data file are read before the roles of its columns are known: format, separator
-// and names of the columns, which are ids or, if they cannot be read, skipped. Those of a CSV file
-// are in its header. Columns of Arrow data that are lists have kListSeparator.
-// max_rows: > 0, that JSON objects are looked for keys in.
-// Errors: of reading; INVALID_ARGUMENT with place and remedy for a file that is empty, or cannot be
-// read as rows.
+// Returns the configuration to read a data file before the roles of its columns are known: format,
+// separator and names of the columns, which are ids or, if they cannot be read, skipped. Names of a
+// CSV file are in its header. Columns of Arrow data that are lists have kListSeparator.
+// max_rows: number of JSON objects in which to look for keys, > 0.
+// Errors: those of reading; INVALID_ARGUMENT with place and remedy for a file that is empty, or
+// cannot be read as rows.
 StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows);
 
-// Reads the rows of a file as lines of text: those of the file or, of Parquet and Arrow data, of
+// Reads the rows of a file as lines of text: those of the file or, for Parquet and Arrow data, of
 // CSV. A header is one of them.
 //
 // Threads: one owner.
 class TableLines {
  public:
-  // Errors: of reading.
+  // Opens a file. Errors: those of reading.
   static StatusOr<TableLines> Open(const DataConfig& table, const std::string& path);
   ~TableLines();
   TableLines(TableLines&&) noexcept;
 
-  // The next row; nothing at the end. Leaves out lines of a CSV file that have separators only,
-  // which spreadsheets write. Lifetime: until the next call. Errors: as Open.
+  // Returns the next row; nothing at the end. Leaves out lines of a CSV file that have separators
+  // only, which spreadsheets write. Lifetime: until the next call. Errors: those of Open.
   StatusOr<std::optional<Line>> Next();
   // Adds the place of the last row to an error.
   Status AtLine(const Status& status) const;
-  // Rows of CSV with separators only, which Next() has left out.
+  // Returns the number of rows of CSV with separators only, which Next() has left out.
   uint64_t blank_rows() const { return blank_rows_; }
   bool is_first_line() const { return lines_ && lines_->line_number() == 1; }
 
@@ -50,31 +50,31 @@ class TableLines {
   explicit TableLines(RowLines lines);
   explicit TableLines(std::unique_ptr<Blocks> blocks);
 
-  std::optional<RowLines> lines_;  // Of a text file.
-  char separator_ = '\0';          // Of a CSV file.
+  std::optional<RowLines> lines_;  // Lines of a text file.
+  char separator_ = '\0';          // Separator of a CSV file.
   uint64_t blank_rows_ = 0;
-  std::unique_ptr<Blocks> blocks_;  // Of Parquet and Arrow data; else null.
+  std::unique_ptr<Blocks> blocks_;  // Blocks of Parquet and Arrow data; else null.
 };
 
-// Splits lines of TableLines into cells. Each id of a list has kListSeparator behind it; of an
-// index:value pair the cell has the index.
+// Splits lines of TableLines into cells. kListSeparator follows each id of a list. The cell of an
+// index:value pair has the index.
 //
 // Threads: one owner.
 class TableCells {
  public:
   explicit TableCells(const DataConfig& table);
 
-  // One cell for each column, or for each name in a header. Lifetime: until the next call, and the
-  // line's. Errors: INVALID_ARGUMENT for a bad row, with the remedy.
+  // Returns one cell for each column, or for each name in a header. Lifetime: until the next call,
+  // and the line's. Errors: INVALID_ARGUMENT for a bad row, with the remedy.
   StatusOr<const std::vector<std::string_view>*> Split(std::string_view line);
 
  private:
   const bool has_pairs_;
   CsvSplitter csv_;
   std::unique_ptr<CellSplitter> splitter_;  // Null: cells are between separators.
-  std::vector<bool> are_lists_;             // By column of Arrow data.
+  std::vector<bool> are_lists_;             // One per column of Arrow data.
   std::vector<std::string_view> cells_;
-  std::vector<std::string> lists_;  // Cells that are lists, by column.
+  std::vector<std::string> lists_;  // Texts of cells that are lists, one per column.
 };
 
 }  // namespace simurgh

@@ -9,7 +9,7 @@ namespace simurgh {
 
 std::optional<TellingColumn> FindTellingColumn(const DataConfig& data, const std::string& label) {
   constexpr uint64_t kMaxRows = 20'000;
-  constexpr double kClear = 0.5;  // Of a constant's loss.
+  constexpr double kClear = 0.5;  // Share of a constant's loss.
   const auto config = std::ranges::find(data.columns, label, &ColumnConfig::name);
   if (config == data.columns.end() || data.train.empty()) return std::nullopt;
   const StatusOr<DataSample> sample = SampleData(data.train.front(), kMaxRows);

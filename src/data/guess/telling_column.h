@@ -9,9 +9,9 @@ namespace simurgh {
 
 // A column of the training data that predicts a label on its own.
 struct TellingColumn {
-  std::string name;     // In the file's header.
-  double loss = 0;      // Predictions of rows that were not in the fit have it.
-  double constant = 0;  // Predicting the share of positives for every row has it.
+  std::string name;     // Name in the file's header.
+  double loss = 0;      // Loss on rows that were not in the fit.
+  double constant = 0;  // Loss of predicting the share of positives for every row.
 };
 
 // Looks at a sample of the first training file. Returns the column that predicts the label best, if

@@ -31,11 +31,11 @@ StatusOr<TimeSplit> TimeSplit::Read(const DataGuess& guess, const std::string& p
   const size_t share = std::max<size_t>(1, sorted.size() / every);
   std::span<const double> older = sorted;
   bool is_too_short = false;
-  // Takes the newest rows; infinity if there is no such part.
+  // Takes the newest rows, and returns their first time; infinity if there is no such part.
   const auto cut = [&](bool has_part) {
     if (!has_part) return std::numeric_limits<double>::infinity();
     double first = older[older.size() - std::min(share, older.size())];
-    // The oldest time stays.
+    // The rows of the oldest time stay.
     if (first == older.front()) {
       const auto next = std::ranges::upper_bound(older, first);
       is_too_short |= next == older.end();
