@@ -28,7 +28,7 @@ StatusOr<FileDescriptor> LockAddresses(const ClusterConfig& config, const std::s
   }
   if (addresses.empty()) return FileDescriptor();
   std::ranges::sort(addresses);
-  // An abstract name needs no file, ends with the process, and like ports is of the network
+  // An abstract name needs no file, ends with the process, and like a port belongs to the network
   // namespace.
   const std::string name =
       absl::StrCat("simurgh-train-", absl::Hex(HashBytes(absl::StrJoin(addresses, " "))));
@@ -40,7 +40,7 @@ StatusOr<FileDescriptor> LockAddresses(const ClusterConfig& config, const std::s
   if (!lock.valid() ||
       ::bind(lock.number(), reinterpret_cast<const sockaddr*>(&place), bytes) == 0 ||
       errno != EADDRINUSE) {
-    return lock;  // Without a lock, a daemon names the address that is in use.
+    return lock;  // Without a lock, the error of a daemon names the address that is in use.
   }
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": another simurgh train runs with the same addresses, such as ",

@@ -9,8 +9,8 @@
 namespace simurgh {
 
 // Keeps other `simurgh train` on this machine from starting daemons at the same addresses, while
-// the descriptor is open. host: of the daemons; empty: all. path: of the configuration.
-// Errors: INVALID_ARGUMENT if another one has them.
+// the descriptor is open. host: host of the daemons; empty: all hosts. path: path of the
+// configuration. Errors: INVALID_ARGUMENT if another `simurgh train` has locked them.
 StatusOr<FileDescriptor> LockAddresses(const ClusterConfig& config, const std::string& host,
                                        const std::string& path);
 

@@ -82,7 +82,7 @@ class RunOptions {
 
   const std::string& host() const { return host_; }
 
-  // Absolute. Errors: INVALID_ARGUMENT.
+  // Returns the absolute path. Errors: INVALID_ARGUMENT.
   StatusOr<std::string> FolderOf(const ConfigArguments& arguments) const {
     SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
     std::string folder = run_;
@@ -104,21 +104,21 @@ class RunOptions {
   std::string host_;
 };
 
-// The command of the run, which cannot be mistaken for another process.
+// The process of the run's command. A pid that the system reuses is not mistaken for it.
 class Supervisor {
  public:
-  // Nothing if it does not run.
+  // Returns the command of a run; nothing if it does not run.
   static StatusOr<std::optional<Supervisor>> Find(const std::string& folder) {
     const StatusOr<RunState> state = ReadRunState(folder);
     if (absl::IsNotFound(state.status())) return std::nullopt;
     SIMURGH_RETURN_IF_ERROR(state.status());
     if (state->processes.empty()) return std::nullopt;
     const RunProcess& process = state->processes.front();
-    // The descriptor names one process. It is that of the run if the start time is the same.
+    // The descriptor names one process. Equal start times show that it is the run's.
     FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
     if (!handle.valid() || StartTimeOf(process.pid) != process.start_time) return std::nullopt;
     Supervisor found(std::move(handle));
-    // A process that has ended keeps its pid until its parent asks for the exit code.
+    // A process that has ended keeps its pid until its parent reads the exit code.
     if (found.AwaitEnd(std::chrono::milliseconds(0))) return std::nullopt;
     return found;
   }
@@ -128,7 +128,7 @@ class Supervisor {
     ::syscall(SYS_pidfd_send_signal, handle_.number(), signal, nullptr, 0);
   }
 
-  // Whether it has ended after the time.
+  // Waits for the end, for `time` at most. Returns whether the process has ended.
   bool AwaitEnd(std::chrono::milliseconds time) const {
     pollfd ended{.fd = handle_.number(), .events = POLLIN, .revents = 0};
     return ::poll(&ended, 1, static_cast<int>(time.count())) > 0;
@@ -166,7 +166,7 @@ StatusOr<ExitCode> Up(const ConfigArguments& config, const RunOptions& run,
   if (!run.host().empty()) words.insert(words.end(), {"--host", run.host()});
   SIMURGH_ASSIGN_OR_RETURN(const pid_t pid,
                            StartProcess(words, folder + "/result", log, /*detached=*/true));
-  // It checks the configuration with all programs, and then starts them.
+  // The child checks the configuration with all programs, and then starts them.
   for (int status = 0; !ReadRunState(folder).ok();) {
     if (::waitpid(pid, &status, WNOHANG) != pid) {
       std::this_thread::sleep_for(kPoll);
@@ -189,7 +189,7 @@ StatusOr<ExitCode> Down(const std::string& folder, bool now) {
     return ExitCode::kOk;
   }
   running->Signal(SIGTERM);
-  if (now) running->Signal(SIGINT);  // The second signal kills them.
+  if (now) running->Signal(SIGINT);  // The second signal kills the daemons.
   for (int rounds = 1; !running->AwaitEnd(std::chrono::seconds(10)); ++rounds) {
     std::cerr << "simurgh: waiting for the daemons: seconds=" << 10 * rounds << std::endl;
   }
@@ -203,7 +203,7 @@ StatusOr<ExitCode> Down(const std::string& folder, bool now) {
   return ExitCode::kOk;
 }
 
-// Prints what files get, until the run has ended.
+// Prints new lines of the files, until the run has ended.
 void Follow(const std::string& folder, const std::vector<std::string>& names) {
   std::map<std::string, std::streamoff> shown;
   for (const std::string& name : names) {
@@ -228,7 +228,7 @@ void Follow(const std::string& folder, const std::vector<std::string>& names) {
   }
 }
 
-// The names of all logs, as nn-worker-0, those of a program by index.
+// Returns the names of all logs, for example nn-worker-0; those of a program in order of the index.
 std::vector<std::string> NamesOfLogs(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;

@@ -33,7 +33,7 @@ constexpr char kNotes[] =
     "  2  bad arguments or configuration\n"
     "  3  not saved; stderr has the reason\n";
 
-// request, directory: as in SaveCheckpointRequest.
+// Calls rank 0. request, directory: see SaveCheckpointRequest.
 StatusOr<rpc::Received<api::SaveCheckpoint::Response>> Ask(FirstTrainer& trainer, uint64_t request,
                                                            const std::string& directory) {
   constexpr std::chrono::seconds kTimeout{10};
@@ -53,7 +53,7 @@ StatusOr<rpc::Received<api::SaveCheckpoint::Response>> Ask(FirstTrainer& trainer
                    "checkpoint.directory, and without --standalone"));
 }
 
-// directory: of --directory; may be empty.
+// Saves the model, and prints the progress. directory: value of --directory; may be empty.
 StatusOr<ExitCode> Save(const ConfigArguments& arguments, const std::string& directory, bool json) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());

@@ -100,7 +100,7 @@ StatusOr<ExitCode> ClusterProcesses::Check() const {
     int status = 0;
     ::waitpid(pid, &status, 0);
     if (CodeOf(status) == ExitCode::kOk) continue;
-    // It has printed the reason, unless it had no chance.
+    // The program has printed the reason of a bad configuration.
     if (CodeOf(status) != ExitCode::kBadConfiguration) {
       std::cerr << "simurgh: " << program.name << " --check-config " << DescribeEnd(status)
                 << std::endl;
@@ -156,7 +156,8 @@ void ClusterProcesses::WriteState() const {
     state.processes.push_back(
         {child.name(), child.pid, StartTimeOf(child.pid).value_or(0), LogOf(child.name())});
   }
-  const Status written = WriteRunState(logs_, state);  // For other commands; training goes on.
+  // Only other commands need the file: training continues without it.
+  const Status written = WriteRunState(logs_, state);
   if (!written.ok()) std::cerr << "simurgh: " << written.message() << std::endl;
 }
 
@@ -175,7 +176,7 @@ sigset_t HandledSignals() {
 ExitCode ClusterProcesses::Supervise() {
   constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
   const sigset_t signals = HandledSignals();
-  std::vector<std::string> others;  // Their warnings are shown.
+  std::vector<std::string> others;  // Logs whose warnings are shown.
   for (const Program& program : programs_) {
     if (program.role != Role::kLoader && program.name != "embedding-ps") continue;
     for (const size_t index : program.indexes) {
@@ -245,7 +246,7 @@ void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
   Say(absl::StrCat(child.name(), " ", DescribeEnd(wait_status),
                    may_end ? "" : " before the nn-workers", "; its log ", log, " ends with:"));
   std::cerr << LastLines(log, kLogLines);
-  // A rank may fail because of another one, and still end before it. Later failures are also shown.
+  // A rank may fail because of another one, and still end first. So later failures are shown, too.
   if (failure_) return;
   failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
   if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
@@ -253,7 +254,7 @@ void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
 
 bool ClusterProcesses::Recover(const Child& child, int wait_status) {
   constexpr int kMaxLosses = 3;
-  // Nn-workers notice the loss of another one, and end by themselves.
+  // Nn-workers notice the loss of another process, and end by themselves.
   constexpr std::chrono::seconds kGrace{5};
   const bool is_lost = WIFSIGNALED(wait_status) ||
                        WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kStartAgain);

@@ -26,39 +26,41 @@
 
 namespace simurgh {
 
-// The host of a daemon's address. Empty: it has none, as on a Unix socket.
+// Returns the host of a daemon's address. Empty: it has none, as on a Unix socket.
 std::string HostOf(const ListedDaemon& daemon);
 
-// The signals that end a command, and SIGCHLD. A signal that the caller ignores stays ignored.
+// Returns the signals that end a command, and SIGCHLD. A signal that the caller ignores stays
+// ignored.
 sigset_t HandledSignals();
 
-// The daemons of one run, or those of it on one host, children of this process.
+// The daemons of one run, or its daemons on one host, as children of this process.
 //
 // An nn-worker and a loader may end before the others. When training has ended, or one daemon has
-// ended otherwise, or a signal has come, the rest is stopped: nn-workers and loaders first, since
-// they use the others.
+// ended otherwise, or after a signal, the rest is stopped: nn-workers and loaders first, since they
+// use the others.
 class ClusterProcesses {
  public:
   struct Arguments {
-    std::vector<std::string> of_all;  // Of every daemon, for its configuration.
+    std::vector<std::string> of_all;  // Arguments of every daemon, for its configuration.
     std::string resume = "auto";      // nn-worker --resume
     std::string update = {};          // nn-worker --update; empty: a training.
   };
 
-  // host: of the daemons; empty: all. Lifetime: `config` outlives the cluster.
+  // host: host of the daemons; empty: all hosts. Lifetime: `config` outlives the cluster.
   ClusterProcesses(const ClusterConfig& config, Arguments arguments, std::string logs,
                    const std::string& host = "");
   ~ClusterProcesses() { Kill(); }
 
-  // Lets each program check the configuration. It prints what is wrong.
+  // Runs each program to check the configuration. The programs print the errors.
   StatusOr<ExitCode> Check() const;
   Status Start();
-  // Training also goes on as long as the watch says so. Errors: of TrainingWatch.
+  // Lets training continue, too, as long as it does on another host. Errors: see TrainingWatch.
   Status WatchOthers();
   // Returns when no daemon runs.
   ExitCode Supervise();
 
-  // What the first nn-worker printed; no file on another host.
+  // Returns the file with the output of the first nn-worker. If that runs on another host, the file
+  // does not exist.
   std::string result_path() const { return logs_ + "/nn-worker-0.out"; }
 
  private:
@@ -67,16 +69,17 @@ class ClusterProcesses {
   struct Program {
     std::string name;
     Role role;
-    std::vector<size_t> indexes;  // Of instances; not empty.
+    std::vector<size_t> indexes;  // Indexes of instances; not empty.
   };
   struct Child {
     Program program;
     size_t index;
     pid_t pid;
     std::optional<Clock::time_point> told_to_stop;  // A second signal would end a daemon at once.
-    bool killed = false;                            // It did not stop.
+    bool killed = false;                            // The daemon did not stop in time.
 
-    std::string name() const { return absl::StrCat(program.name, "-", index); }  // Of the log.
+    // Returns the name of the log.
+    std::string name() const { return absl::StrCat(program.name, "-", index); }
   };
 
   static std::vector<Program> ProgramsOf(const ClusterConfig& config, const std::string& host);
@@ -86,7 +89,7 @@ class ClusterProcesses {
     return absl::StrCat(logs_, "/", name, ".log");
   }
   Status StartOne(const Program& program, size_t index);
-  // The same while others run. An error is a failure.
+  // Starts a daemon while others run. An error makes the command fail.
   void StartAgain(const Program& program, size_t index) {
     const Status started = StartOne(program, index);
     if (started.ok()) return;
@@ -98,10 +101,10 @@ class ClusterProcesses {
   void WriteState() const;
   void Reap();
   void OnEnd(const Child& child, int wait_status);
-  // Whether nn-workers that stop need the daemon. An embedding worker can be started again. A
-  // server that is started again tells them that it has lost the rows.
+  // Returns whether nn-workers that stop need the daemon. An embedding worker can be started again.
+  // A server that is started again reports to them that it has lost the rows.
   bool IsNeededToSave(const Child& child) const;
-  // Whether the daemon is started again, and training continues.
+  // Returns whether the daemon is started again, and training continues.
   bool Recover(const Child& child, int wait_status);
   void StartTrainersAgain();
   void Say(const std::string& text) {
@@ -112,7 +115,7 @@ class ClusterProcesses {
   static bool IsFirstTrainer(const Child& child) {
     return child.program.role == Role::kTrainer && child.index == 0;
   }
-  // Whether ranks need the daemons of this host, or may after a pause.
+  // Returns whether ranks need the daemons of this host, or may need them after a pause.
   bool IsNeeded() const { return Runs(Role::kTrainer) || start_again_ || goes_on_elsewhere_; }
   void LookElsewhere();
   void Tell(Role role);
@@ -122,20 +125,21 @@ class ClusterProcesses {
   void Kill(Role role);
 
   const ClusterConfig& config_;
-  const std::string folder_;  // Of the programs.
+  const std::string folder_;  // Folder of the programs.
   const std::vector<Program> programs_;
   Arguments arguments_;
   const std::string logs_;
-  std::vector<Child> children_;                   // Those that run.
-  std::optional<LogView> view_;                   // Of the first nn-worker and the loaders here.
-  std::unique_ptr<TrainingWatch> watch_;          // Null if all daemons run here.
-  bool goes_on_elsewhere_ = false;                // Training, as the watch says.
-  std::optional<std::string> shown_problem_;      // Of the watch.
-  std::vector<uint64_t> checkpoints_;             // Steps, at the last loss.
-  std::map<std::string, int> losses_;             // Of daemons, since that checkpoint.
-  std::optional<Clock::time_point> start_again_;  // Nn-workers and loaders, at the latest.
-  Clock::time_point trainers_pause_;              // Until they may start again.
-  // Others that start again.
+  std::vector<Child> children_;               // The running daemons.
+  std::optional<LogView> view_;               // Shows the first nn-worker and this host's loaders.
+  std::unique_ptr<TrainingWatch> watch_;      // Null if all daemons run on this host.
+  bool goes_on_elsewhere_ = false;            // The watch reports that training continues.
+  std::optional<std::string> shown_problem_;  // Last problem of the watch that was printed.
+  std::vector<uint64_t> checkpoints_;         // Steps of the checkpoints at the last loss.
+  std::map<std::string, int> losses_;         // Losses of each daemon since that checkpoint.
+  // Latest time of the next start of nn-workers and loaders; nothing: they do not start again.
+  std::optional<Clock::time_point> start_again_;
+  Clock::time_point trainers_pause_;  // Earliest time of that start.
+  // Other daemons that start again.
   struct Restart {
     Program program;
     size_t index;
@@ -143,7 +147,7 @@ class ClusterProcesses {
   };
   std::vector<Restart> restarts_;
   bool interrupted_ = false;
-  std::optional<ExitCode> failure_;  // Of the first daemon that failed.
+  std::optional<ExitCode> failure_;  // Result of the first daemon that failed.
 };
 
 }  // namespace simurgh

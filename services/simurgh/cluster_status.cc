@@ -16,8 +16,8 @@ namespace {
 using Number = std::optional<double>;
 using Labels = MetricsText::Labels;
 
-// The growth of a counter between the scrapes. Nothing if there is no earlier scrape, or the daemon
-// has restarted.
+// Returns the growth of a counter between the scrapes. Nothing if there is no earlier scrape, or
+// the daemon has restarted.
 Number Growth(const DaemonAnswers& answers, const std::string& name, const Labels& labels = {}) {
   const Number now = answers.now.Sum(name, labels);
   if (!now || answers.seconds <= 0) return std::nullopt;
@@ -26,7 +26,7 @@ Number Growth(const DaemonAnswers& answers, const std::string& name, const Label
   return growth;
 }
 
-// The mean of a histogram's values between the scrapes.
+// Returns the mean of a histogram's values between the scrapes.
 Number MeanOf(const DaemonAnswers& answers, const std::string& name, const Labels& labels = {}) {
   const Number sum = Growth(answers, name + "_sum", labels);
   const Number count = Growth(answers, name + "_count", labels);
@@ -68,7 +68,7 @@ DaemonLine LineOf(const DaemonAnswers& answers, double unix_time) {
   return line;
 }
 
-// A stage of the embedding workers' batches, in seconds per batch; the slowest worker.
+// Returns the seconds per batch that a stage takes on the slowest embedding worker.
 double WorkerStage(const std::vector<DaemonAnswers>& answers, const char* stage) {
   double slowest = 0;
   for (const DaemonAnswers& one : answers) {
@@ -79,15 +79,15 @@ double WorkerStage(const std::vector<DaemonAnswers>& answers, const char* stage)
   return slowest;
 }
 
-using ServerTime = std::pair<std::string, double>;  // Name, seconds per call.
+using ServerTime = std::pair<std::string, double>;  // Name and seconds per call.
 
-// The servers with the slowest and the fastest handler of a method. Empty names: no server gave
+// The servers with the slowest and the fastest handler of a method. Empty names: no server has
 // times.
 struct ServerTimes {
   ServerTime slowest;
   ServerTime fastest;
 
-  // As ServerSlow of config/monitoring/alerts.yml.
+  // Applies the rule of ServerSlow in config/monitoring/alerts.yml.
   bool are_uneven() const {
     return slowest.second > 0.01 && slowest.second > 4 * fastest.second &&
            slowest.first != fastest.first;
@@ -110,7 +110,7 @@ ServerTimes TimesOfServers(const std::vector<DaemonAnswers>& answers, const char
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.3g ms", seconds * 1e3); }
 
-// The slowest stage of the embedding workers and the servers behind them.
+// Returns the slowest stage of the embedding workers and the servers behind them.
 std::string BoundOfEmbeddings(const std::vector<DaemonAnswers>& answers) {
   constexpr std::array kStages{"plan", "pull", "pool", "unpool", "push"};
   std::pair<const char*, double> slowest{"", 0};

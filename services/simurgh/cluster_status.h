@@ -22,15 +22,15 @@ struct ListedDaemon {
 
 std::vector<ListedDaemon> DaemonsOf(const ClusterConfig& config);
 
-// What a daemon has answered to two scrapes.
+// The answers of a daemon to two scrapes.
 struct DaemonAnswers {
   ListedDaemon daemon;
   bool is_reachable = false;
   bool is_ready = false;
-  std::string reason;  // Of /readyz, or why it is not reachable.
+  std::string reason;  // Answer of /readyz, or why the daemon is not reachable.
   MetricsText before;
   MetricsText now;
-  double seconds = 0;  // Between the two; 0 without an earlier one.
+  double seconds = 0;  // Time between the scrapes; 0 without an earlier one.
 };
 
 // A line of the table. Nothing: the daemon has no such value, or not yet.
@@ -39,11 +39,11 @@ struct DaemonLine {
   std::string state;  // "ready", "not ready" or "unreachable"
   std::string reason;
   std::optional<double> rows;
-  std::optional<double> memory_bytes;  // Resident.
+  std::optional<double> memory_bytes;  // Resident memory.
   std::optional<double> samples_per_second;
-  std::optional<double> staleness;  // Mean, in steps.
-  // Batches: of an nn-worker, read ahead; of an embedding worker, in its forward buffer. Requests
-  // of a server.
+  std::optional<double> staleness;  // Mean in steps.
+  // An nn-worker's batches read ahead, an embedding worker's batches in the forward buffer, or a
+  // server's requests.
   std::optional<double> queue;
   std::optional<double> checkpoint_step;
   std::optional<double> checkpoint_age_seconds;
@@ -53,7 +53,7 @@ struct ClusterStatus {
   std::vector<DaemonLine> daemons;
   std::string bound;  // The stage that bounds the throughput, with the numbers that show it.
 
-  bool is_ready() const;  // All daemons are.
+  bool is_ready() const;  // Returns whether all daemons are ready.
 };
 
 // unix_time: now, in seconds.

@@ -61,7 +61,8 @@ inline constexpr char kModelUsage[] =
 inline constexpr char kSchemaUsage[] =
     "  simurgh schema                     print the JSON Schema of configurations\n";
 
-// Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
+// Each of these runs a command. argv[0] is its name. Output goes to stdout, progress and errors to
+// stderr.
 ExitCode RunInitCommand(int argc, const char* const* argv);
 ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunUpdateCommand(int argc, const char* const* argv);
@@ -89,7 +90,7 @@ void PrintWarnings(const std::vector<std::string>& warnings);
 // The parts of a command's --help.
 struct CommandHelp {
   const char* summary;  // "train: runs ..."
-  const char* usage;    // Lines.
+  const char* usage;    // Lines of "Usage:".
   std::string notes;    // The last part.
 };
 
@@ -100,9 +101,9 @@ ExitCode RunCommand(
     boost::program_options::options_description& options, size_t most_words,
     absl::FunctionRef<StatusOr<ExitCode>(const std::vector<std::string>& words)> run);
 
-// What a command gets as CONFIG and --set.
+// The arguments CONFIG and --set of a command.
 struct ConfigArguments {
-  // Errors: INVALID_ARGUMENT.
+  // Loads the configuration. Errors: INVALID_ARGUMENT.
   StatusOr<ClusterConfig> Load(InputFiles files = InputFiles::kIgnore) const;
 
   std::string path;
@@ -110,13 +111,14 @@ struct ConfigArguments {
   std::vector<std::string> more;  // Words after CONFIG.
 };
 
-// The same for a command that takes a CONFIG: adds the option --set, too. most_words: with CONFIG.
+// Runs a command that takes a CONFIG like RunCommand(), and adds the option --set, too. most_words:
+// counts CONFIG.
 ExitCode RunConfigCommand(int argc, const char* const* argv, const CommandHelp& help,
                           boost::program_options::options_description& options,
                           absl::FunctionRef<StatusOr<ExitCode>(const ConfigArguments& config)> run,
                           size_t most_words = 1);
 
-// What the option --allow-plugins does.
+// Help of the option --allow-plugins.
 inline constexpr char kAllowPlugins[] = "run the plug-ins, native code, that the model names";
 
 // The options --model and --step of a command.
@@ -124,24 +126,24 @@ struct CheckpointChoice {
   // Lifetime: the options must not outlive this object.
   void AddTo(boost::program_options::options_description& options);
 
-  // Without --step, the best checkpoint; without one, the newest. Held, since a training may
-  // remove it. Warnings go to stderr.
-  // Errors: INVALID_ARGUMENT for a step that is no number; of ModelDirectory.
+  // Returns the checkpoint of --step; without --step, the best one or else the newest. Holds the
+  // checkpoint, since a training may remove it. Warnings go to stderr.
+  // Errors: INVALID_ARGUMENT for a step that is no number; those of ModelDirectory.
   StatusOr<Checkpoint> Find() const;
 
   std::string model;
   std::string step;
 };
 
-// Errors: INVALID_ARGUMENT if the path of a model is a file.
+// Checks the path of a model. Errors: INVALID_ARGUMENT if it is a file.
 Status CheckModelPath(const std::string& model);
 
-// Warns on stderr if overrides change what the model was trained with, naming the first key.
+// Warns on stderr if overrides change settings of the model's training, naming the first key.
 // config: with the overrides.
 void PrintOverrides(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
                     const ClusterConfig& config);
 
-// The folder of the first training of `simurgh train --refit`.
+// Returns the folder of the first training of `simurgh train --refit`.
 inline std::string TrialOf(std::string model) {
   while (model.size() > 1 && model.ends_with('/')) model.pop_back();
   return model + "-trial";

@@ -31,7 +31,7 @@ std::vector<std::string> FilesIn(const DataConfig& data, const std::string& fold
   return files;
 }
 
-// The folder of a pattern, up to its first wildcard.
+// Returns the folder of a pattern, up to its first wildcard.
 std::string FolderOf(const std::string& pattern) {
   return fs::path(pattern.substr(0, pattern.find_first_of("*?["))).parent_path();
 }
@@ -41,7 +41,7 @@ std::string FolderOf(const std::string& pattern) {
 StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::string>& words,
                                 std::chrono::seconds settled) {
   DayFiles all;
-  std::map<std::string, size_t> places;  // In `all`, by path.
+  std::map<std::string, size_t> places;  // Index of each path in `all`.
   for (const std::string& word : words) {
     std::error_code ignored;
     const std::string path =
@@ -69,7 +69,7 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
              fs::last_write_time(file, ignored) + settled > fs::file_time_type::clock::now();
     });
     SIMURGH_ASSIGN_OR_RETURN(std::vector<DataFile> identities, IdentifyFiles(found));
-    if (identities.size() != found.size()) {  // A folder of an object store.
+    if (identities.size() != found.size()) {  // The word names a folder of an object store.
       return absl::InvalidArgumentError(
           absl::StrCat(word, ": names ", identities.size(), " files; name each of them"));
     }

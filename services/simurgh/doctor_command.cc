@@ -54,10 +54,10 @@ constexpr char kNotes[] =
 
 constexpr std::chrono::seconds kTimeout{3};
 constexpr double kMostSkew = 1;  // Seconds.
-// As in config/monitoring/alerts.yml.
+// config/monitoring/alerts.yml has the same limits.
 constexpr double kNearBudget = 0.85;
 constexpr double kCheckpointIntervals = 3;
-constexpr double kManyRowsSkipped = 0.001;  // Of the samples.
+constexpr double kManyRowsSkipped = 0.001;  // Share of the samples.
 
 enum class Level { kOk, kWarn, kError };
 
@@ -87,12 +87,12 @@ class Doctor {
                                     const std::vector<std::string>& overrides);
   void CheckFolder(const CheckpointConfig& config);
   void CheckMemory(const ClusterConfig& config);
-  // Names, ports and what runs. agreement: ClusterAgreement of CONFIG.
+  // Checks the daemons' names and ports, and those that run. agreement: ClusterAgreement of CONFIG.
   void CheckDaemons(const std::vector<ListedDaemon>& daemons, const std::string& agreement);
   // Returns false for a name that does not resolve.
   bool CheckName(const std::string& where, const std::string& host);
   void CheckPort(const std::string& where, const rpc::Address& address);
-  // others_run: other daemons do.
+  // others_run: other daemons run.
   void CheckStopped(const ListedDaemon& daemon, bool others_run);
   // Returns the metrics, or nothing if this is another program.
   std::optional<MetricsText> CheckRunning(const std::string& name, const std::string& address,
@@ -102,7 +102,7 @@ class Doctor {
   void CheckSaves(const std::string& name, const MetricsText& metrics);
   void CheckData(const std::string& name, const MetricsText& metrics);
   void CheckBudget(const std::string& name, const MetricsText& metrics);
-  // rows: by the server's name.
+  // rows: number of rows per server's name.
   void CheckSkew(const std::vector<std::pair<std::string, double>>& rows);
 
   std::vector<Finding> findings_;
@@ -115,7 +115,7 @@ double Now() {
   return std::chrono::duration<double>(time).count();
 }
 
-// A line of /proc/meminfo in bytes.
+// Returns the value of a line of /proc/meminfo in bytes.
 uint64_t MemoryInfo(const std::string& name) {
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {

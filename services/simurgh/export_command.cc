@@ -43,27 +43,27 @@ namespace {
 //
 //   F.ids      U64 [n]        ids of rows, sample after sample; those of a hash stack after it
 //   F.offsets  U64 [N + 1]    sample b has the ids [offsets[b], offsets[b + 1])
-//   F.weights  F32 [n]        only of features with a weight_separator or a plug-in
+//   F.weights  F32 [n]        only for features with a weight_separator or a plug-in
 //   dense      F32 [N, D]     scaled, then the masks of raw features; left out without columns
 //   labels     F32 [N, T]     0 or 1, or the numbers of a regression
-//   weights    F32 [N]        of the samples; only with a column of them
+//   weights    F32 [N]        weights of the samples; only with a column of them
 //
 // Threads: one owner.
 class FeatureExport {
  public:
-  // config: with fitted statistics. folder: of a temporary file. has_labels: false to leave them
-  // out. Errors: of TensorSpool.
+  // config: with fitted statistics. folder: folder of a temporary file. has_labels: false to leave
+  // them out. Errors: see TensorSpool.
   static StatusOr<FeatureExport> Create(const ClusterConfig& config, const std::string& folder,
                                         bool has_labels);
 
-  // Errors: of TensorSpool::Append.
+  // Adds the samples of a batch. Errors: see TensorSpool::Append.
   Status Add(Batch batch);
   TensorSpool& tensors() { return spool_; }
   uint64_t samples() const { return samples_; }
 
  private:
   struct Feature {
-    size_t ids;  // Index of its first tensor; offsets and weights follow.
+    size_t ids;  // Index of the feature's first tensor; offsets and weights follow.
     bool has_weights;
     uint64_t occurrences = 0;
   };
@@ -380,7 +380,7 @@ ExitCode Run(const Action* action, int argc, const char* const* argv) {
     if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");
     if (own.output.empty()) return OptionProblem("--output is missing");
     SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
-    std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
+    std::signal(SIGPIPE, SIG_IGN);  // A write to a closed pipe returns the error.
     return action->run(own);
   };
   return RunCommand(argc, argv, help, options, action == nullptr ? SIZE_MAX : 0, run);

@@ -54,13 +54,13 @@ constexpr char kNotes[] =
 struct Options {
   std::string data;
   std::string test;
-  std::string output;  // Of the configuration.
+  std::string output;  // Path of the configuration.
   std::string kafka;   // BROKERS/TOPICS; empty: train on DATA.
   GuessOptions guess;
   bool force = false;
 };
 
-// 1 to 63 of a-z, 0-9 and '-'.
+// Returns a name of 1 to 63 characters a-z, 0-9 and '-'.
 std::string ClusterName(const std::string& stem) {
   constexpr size_t kMaxLength = 63;
   std::string name;
@@ -73,8 +73,8 @@ std::string ClusterName(const std::string& stem) {
 
 bool IsFree(uint16_t port) { return TryBind(Resolve("127.0.0.1", port)) == 0; }
 
-// Consecutive free ports below those that the kernel gives to clients. They depend on the name, so
-// that configurations seldom share them.
+// Returns consecutive free ports below those that the kernel gives to clients. They depend on the
+// name, so that configurations seldom share them.
 std::array<uint16_t, 6> FreePorts(const std::string& name) {
   constexpr uint64_t kFirst = 20'000;
   constexpr uint64_t kBlocks = 1'200;
@@ -89,7 +89,7 @@ std::array<uint16_t, 6> FreePorts(const std::string& name) {
   return ports;
 }
 
-// A path for a configuration in `folder`: relative if the file is in it.
+// Returns a path for a configuration in `folder`: relative if the file is in it.
 std::string PathFrom(const fs::path& folder, const fs::path& file) {
   const fs::path relative = file.lexically_relative(folder);
   return relative.empty() || *relative.begin() == ".." ? file : relative;
@@ -106,13 +106,14 @@ const char* KindName(ColumnConfig::Kind kind) {
     case ColumnConfig::Kind::kWeight:
       return "weight";
     case ColumnConfig::Kind::kSkip:
-    case ColumnConfig::Kind::kGroup:  // Never guessed.
+    case ColumnConfig::Kind::kGroup:  // No column is guessed to be a group.
       break;
   }
   return "skip";
 }
 
-// The name of a column; one beyond ASCII as the header has it, with that of the configuration.
+// Returns the name of a column. A name beyond ASCII: as the header has it, with the
+// configuration's.
 std::string ShownName(const ColumnConfig& column) {
   const bool is_ascii = std::ranges::all_of(column.header_name, [](char c) {
     return absl::ascii_isascii(static_cast<unsigned char>(c));
@@ -120,7 +121,7 @@ std::string ShownName(const ColumnConfig& column) {
   return is_ascii ? column.name : absl::StrCat(column.header_name, " (", column.name, ")");
 }
 
-// Characters of UTF-8.
+// Returns the number of characters of a text in UTF-8.
 size_t LengthOf(const std::string& text) {
   return static_cast<size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -146,7 +147,7 @@ void Print(const DataGuess& guess) {
   }
 }
 
-// How to split by time, if there are times and the split is random.
+// Prints how to split by time, if there are times and the split is random.
 void PrintTimes(const DataGuess& guess) {
   const auto times = std::ranges::find_if(guess.columns, [](const ColumnGuess& column) {
     return column.config.date && column.has_times;
@@ -156,7 +157,7 @@ void PrintTimes(const DataGuess& guess) {
             << " tests on the newest rows, as in use\n";
 }
 
-// Errors: INVALID_ARGUMENT if one of the paths to write is that of the data.
+// Errors: INVALID_ARGUMENT if one of the paths to write is the path of the data.
 Status CheckIsNotData(const std::vector<std::string>& paths, const Options& options) {
   for (const std::string& path : paths) {
     for (const std::string& data : {options.data, options.test}) {
@@ -215,8 +216,8 @@ StatusOr<SplitCounts> Split(const DataGuess& guess, const Options& options, Spli
   return counts;
 }
 
-// Reads the test file or, of Parquet and Arrow data, copies it to `copy`. True in `has_bad_rows` if
-// training must skip some.
+// Reads the test file. Copies Parquet and Arrow data to `copy`. has_bad_rows: receives whether
+// training must skip some rows.
 Status ReadTest(const DataGuess& guess, const Options& options, const std::string& copy,
                 bool& has_bad_rows) {
   const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
@@ -229,7 +230,7 @@ Status ReadTest(const DataGuess& guess, const Options& options, const std::strin
   return absl::OkStatus();
 }
 
-// "the first 100 rows, separated by tabs"
+// Returns "the first 100 rows, separated by tabs".
 std::string SampleText(const DataGuess& guess) {
   const std::string rows = absl::StrCat("the first ", guess.rows, " rows");
   if (IsArrow(guess.table)) return rows + ", which are copied as CSV";
@@ -258,12 +259,12 @@ Status ChooseOutput(Options& options) {
   return absl::OkStatus();
 }
 
-// Finds a configuration that is refused before the rows are copied. Sets the number of features, of
-// which many have settings beyond the limit.
+// Detects a configuration that is refused, before the rows are copied. Lowers the number of
+// features until their settings are within the limits.
 Status FitConfig(const DataGuess& guess, const Options& options, StarterOptions& of_all) {
   if (!fs::is_regular_file(options.data)) return absl::OkStatus();
   StarterOptions about = of_all;
-  about.train = about.test = fs::absolute(options.data);  // Files that are there.
+  about.train = about.test = fs::absolute(options.data);  // The check needs files that exist.
   about.validation = about.train;
   constexpr uint64_t kLeast = kMaxFeatures / 16;
   Status parsed;
@@ -275,14 +276,14 @@ Status FitConfig(const DataGuess& guess, const Options& options, StarterOptions&
   return Annotate(parsed, "the configuration for these columns is refused; --skip leaves some out");
 }
 
-// The names between commas.
+// Returns the names between commas.
 std::vector<std::string> NamesIn(std::string_view text) {
   return absl::StrSplit(absl::string_view(text.data(), text.size()), ',', absl::SkipEmpty());
 }
 
 // Writes a configuration that trains on topics of Kafka, whose records are like the rows.
 StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const Options& options) {
-  constexpr uint64_t kRows = 5'000'000;  // A stream has many.
+  constexpr uint64_t kRows = 5'000'000;  // The unknown number of a stream's rows is taken as large.
   if (guess.table.format != DataConfig::Format::kJson) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.data, ": --kafka needs rows as records have them, JSON lines"));

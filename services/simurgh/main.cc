@@ -56,7 +56,7 @@ constexpr Command kCommands[] = {
 
 constexpr char kNotes[] = "simurgh COMMAND --help describes a command.\n";
 
-// --help, --version, or the error for a word that is no command.
+// Handles --help, --version and words that are no command. Errors: INVALID_ARGUMENT for the latter.
 Status RunWithoutCommand(int argc, const char* const* argv) {
   std::string usage = "simurgh: trains models and works with them\n\nUsage:\n";
   std::vector<std::string> names;
@@ -94,7 +94,7 @@ int Main(int argc, char** argv) {
   return static_cast<int>(flushed.ok() ? code : Fail(flushed));
 }
 
-// Options of a command are those that its --help lists, so that the script never lacks one.
+// The script reads the options of a command from its --help, so that none is missing.
 constexpr char kScript[] = R"(# source <(simurgh completion bash)
 _simurgh() {
   local word=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} command=${COMP_WORDS[1]-}
@@ -221,7 +221,7 @@ void PrintOverrides(const Checkpoint& checkpoint, const std::vector<std::string>
   std::string trained;
   if (own.ok()) {
     trained = ModelAgreement(*own);
-  } else if (saved != checkpoint.manifest.extra.end()) {  // A file of the training is missing.
+  } else if (saved != checkpoint.manifest.extra.end()) {  // A training file may be missing.
     trained = saved->second;
   }
   const std::string difference =
@@ -260,7 +260,7 @@ int main(int argc, char** argv) {
   simurgh::ReportShortages("simurgh");
   try {
     return simurgh::Main(argc, argv);
-  } catch (const std::exception& error) {  // Out of memory or threads.
+  } catch (const std::exception& error) {  // The system is out of memory or threads.
     return static_cast<int>(simurgh::ReportException("simurgh", error));
   }
 }

@@ -60,7 +60,7 @@ StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* 
   return ModelDirectory::Newest{std::move(checkpoint), {}};
 }
 
-// path: as ModelDirectory::Find.
+// path: see ModelDirectory::Find.
 StatusOr<Checkpoint> FindByPath(const std::string& path) {
   SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest found,
                            ModelDirectory::FindHeld([&] { return ModelDirectory::Find(path); }));

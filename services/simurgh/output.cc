@@ -19,14 +19,14 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-// For the handler of signals, which can call few functions.
+// Path of the file that the handler of signals removes. The handler can call few functions.
 std::atomic<const char*> unfinished = nullptr;
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
 void RemoveAndEnd(int signal) {
   if (const char* const name = unfinished) unlink(name);
   std::signal(signal, SIG_DFL);
-  (void)std::raise(signal);  // Takes effect when the handler returns.
+  (void)std::raise(signal);  // The signal takes effect when the handler returns.
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) 
   std::error_code problem;
   if (path == "-") {
     file = FileDescriptor(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
-  } else if (std::filesystem::is_other(path, problem)) {  // A device or a pipe.
+  } else if (std::filesystem::is_other(path, problem)) {  // The path is a device or a pipe.
     file = FileDescriptor(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   } else if (std::filesystem::is_directory(path, problem)) {
     errno = EISDIR;

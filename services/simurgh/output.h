@@ -25,7 +25,7 @@
 
 namespace simurgh {
 
-// "1.5 GiB"
+// Returns a size such as "1.5 GiB".
 inline std::string BytesText(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;
@@ -33,22 +33,22 @@ inline std::string BytesText(double bytes) {
   return absl::StrFormat("%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, kUnits[unit]);
 }
 
-// The option --json of commands that print data.
+// Adds the option --json of commands that print data.
 inline void AddJsonOption(boost::program_options::options_description& options, bool* json) {
   options.add_options()("json", boost::program_options::bool_switch(json),
                         "print the result as one JSON object on a line");
 }
 
-// The word by which a shell has started this program: "simurgh", or a path, quoted.
+// Returns the word by which a shell has started this program: "simurgh", or a path, quoted.
 std::string OwnCommand();
 
-// Bytes that are no UTF-8 become U+FFFD.
+// Prints one line of JSON. Bytes that are not UTF-8 become U+FFFD.
 inline void PrintJson(const nlohmann::ordered_json& value, std::ostream& out = std::cout) {
   out << value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
 }
 
-// text: "KEY=VALUE ..." of a training or a test, after lines "label=NAME KEY=VALUE ..." and
-// "warning: ...". Numbers become numbers, and `undefined` null.
+// Returns a result as JSON. text: "KEY=VALUE ..." of a training or a test, after lines
+// "label=NAME KEY=VALUE ..." and "warning: ...". Numbers become numbers, and `undefined` null.
 inline nlohmann::ordered_json ResultJson(const std::string& text) {
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
   const auto add = [](const std::string& words, nlohmann::ordered_json& to) {
@@ -89,8 +89,8 @@ inline nlohmann::ordered_json ResultJson(const std::string& text) {
   return all;
 }
 
-// The name of a file until it is complete: PATH.tmp-PID. The destructor removes the file, and so do
-// SIGINT, SIGTERM and SIGHUP, which then end the process.
+// A file whose name is PATH.tmp-PID until it is complete. The destructor removes the file, and so
+// do SIGINT, SIGTERM and SIGHUP, which then end the process.
 //
 // Threads: one owner. At most one at a time in the process.
 class UnfinishedFile {
@@ -101,7 +101,7 @@ class UnfinishedFile {
   ~UnfinishedFile();
 
   const std::string& name() const { return name_; }
-  // Gives the file its path. Errors: of rename().
+  // Gives the file its path. Errors: see rename().
   Status Finish();
 
  private:
@@ -109,8 +109,8 @@ class UnfinishedFile {
   const std::string name_;
 };
 
-// Rows of text that go to a file or to stdout. A file gets its name when it is complete; what is
-// not finished is removed.
+// Rows of text that go to a file or to stdout. A file gets its name when it is complete; an
+// unfinished one is removed.
 //
 // Threads: one owner.
 class OutputFile {
@@ -120,7 +120,7 @@ class OutputFile {
 
   // Errors: CANCELLED if the reader of a pipe has ended; those of write(), naming the path.
   Status Append(std::string_view text);
-  // Must be the last call.
+  // Writes the rest and gives the file its name. Must be the last call.
   Status Finish();
 
  private:
@@ -129,7 +129,7 @@ class OutputFile {
   Status Write();
 
   const std::string path_;
-  const std::unique_ptr<UnfinishedFile> unfinished_;  // Null: written in place.
+  const std::unique_ptr<UnfinishedFile> unfinished_;  // Null: the output is written in place.
   FileDescriptor file_;
   std::string buffer_;
 };

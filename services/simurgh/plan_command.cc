@@ -1,4 +1,4 @@
-// What a configuration will need: memory, network and disk, before any daemon runs.
+// simurgh plan: estimates memory, network and disk of a configuration, before any daemon runs.
 
 #include <algorithm>
 #include <cmath>
@@ -67,13 +67,13 @@ struct CallBytes {
   }
 };
 
-// What the steps of one rank have sent.
+// The bytes that the steps of one rank have sent.
 struct StepTraffic {
   CallBytes submit, pull, push;    // Between nn-worker and embedding worker.
   CallBytes pull_rows, push_rows;  // Between embedding worker and all servers.
   double rows = 0;                 // Rows that pulls have requested.
   uint64_t steps = 0;
-  double buffered_bytes = 0;  // The largest batch in the forward buffer.
+  double buffered_bytes = 0;  // Size of the largest batch in the forward buffer.
 };
 
 // Counts the bytes that training steps send, without a network: batches pass through an embedding
@@ -98,12 +98,13 @@ class StepMeter {
   StepMeter(const StepMeter&) = delete;
   StepMeter& operator=(const StepMeter&) = delete;
 
-  // Takes a batch through a step. Errors: of EmbeddingWorker.
+  // Takes a batch through a step. Errors: see EmbeddingWorker.
   Status Step(std::shared_ptr<const CompactBatch> batch) {
     return rpc::asio::co_spawn(io_.executor(), Run(std::move(batch)), rpc::asio::use_future).get();
   }
 
-  // Of the steps so far. A row cache is cold in the first training.row_age_steps; Forget() them.
+  // Returns the traffic of the steps since Forget(). A row cache is cold in the first
+  // training.row_age_steps: forget them.
   const StepTraffic& traffic() const { return traffic_; }
   void Forget() { traffic_ = {}; }
 
@@ -228,12 +229,12 @@ constexpr uint64_t kMostIds = uint64_t{1} << 48;
 struct PlanOptions {
   ConfigArguments config;
   std::optional<uint64_t> all_ids;
-  std::map<std::string, uint64_t> ids;  // By table.
-  uint64_t server_memory = 0;           // 0: no limit.
+  std::map<std::string, uint64_t> ids;  // Number of ids per table name.
+  uint64_t server_memory = 0;           // Bytes; 0: no limit.
   bool json = false;
 };
 
-// "64G", "64GiB" or bytes.
+// Parses a size: "64G", "64GiB" or bytes.
 StatusOr<uint64_t> ParseSize(const std::string& text) {
   constexpr absl::string_view kUnits = "KMGT";
   absl::string_view number = text;
@@ -249,7 +250,7 @@ StatusOr<uint64_t> ParseSize(const std::string& text) {
   return value << shift;
 }
 
-// The number of "500000000", "100M" or "1.5G"; 0 for another text.
+// Returns the number of "500000000", "100M" or "1.5G"; 0 for another text.
 uint64_t CountOf(absl::string_view text) {
   double factor = 1;
   for (const auto& [suffix, size] :
@@ -285,7 +286,7 @@ Status ParseIds(const std::string& text, PlanOptions& options) {
 
 // --- Steps.
 
-// The ids that a feature can have.
+// Returns the largest number of ids that a feature can have.
 double MostIdsOf(const FeatureConfig& feature) {
   const ProcessingConfig& processing = feature.processing;
   if (feature.hash_stack.rounds > 0) {
@@ -302,14 +303,14 @@ double MostIdsOf(const FeatureConfig& feature) {
   return most + (has_missing || processing.pad ? 1 : 0);
 }
 
-// What is known of a table's ids.
+// The ids of a table, in the sampled data and in all.
 struct TableIds {
-  double most = 0;  // That its features can have.
-  double ids = 0;   // The estimate.
-  // By id: how often a batch of the sample has it, in any feature.
+  double most = 0;  // Largest number that the table's features can have.
+  double ids = 0;   // Estimated number.
+  // Number of occurrences of each id in the sample, in any feature.
   absl::flat_hash_map<uint64_t, uint32_t> seen;
-  // Ids that were seen once. Source: I. J. Good, Biometrika 40, 1953: the chance that the next id
-  // is new is about the share of these.
+  // Number of ids that were seen once. Source: I. J. Good, Biometrika 40, 1953: the chance that the
+  // next id is new is about the share of these.
   double singles = 0;
 };
 
@@ -321,7 +322,8 @@ std::vector<TableIds> TablesOf(const ClusterConfig& config) {
   return tables;
 }
 
-// Splits a total over tables, and takes what one cannot have to the others. Returns what none can.
+// Splits a total over tables, and moves the excess of one table to the others. Returns the number
+// of ids that no table can have.
 double Split(double total, std::vector<TableIds*> tables) {
   double seen = 0;
   double singles = 0;
@@ -348,7 +350,7 @@ double Split(double total, std::vector<TableIds*> tables) {
   return rest;
 }
 
-// By table: the first table of the same columns, which has the same ids.
+// Returns for each table the first one of the same columns, which has the same ids.
 std::vector<size_t> FirstOfColumns(const ClusterConfig& config) {
   std::vector<std::multiset<std::string>> columns(config.tables.size());
   for (const FeatureConfig& feature : config.features) {
@@ -361,7 +363,7 @@ std::vector<size_t> FirstOfColumns(const ClusterConfig& config) {
   return firsts;
 }
 
-// Returns how many of the ids no table can have.
+// Sets the estimated numbers of the tables. Returns the number of ids that no table can have.
 StatusOr<double> SetIds(const PlanOptions& options, const ClusterConfig& config,
                         std::vector<TableIds>& tables) {
   const std::vector<size_t> firsts = FirstOfColumns(config);
@@ -406,7 +408,7 @@ StatusOr<double> SetIds(const PlanOptions& options, const ClusterConfig& config,
 
 // Takes the first samples of the training data through a step, and notes their ids.
 Status MeasureData(ClusterConfig config, StepMeter& meter, std::vector<TableIds>& tables) {
-  // Statistics of dense columns need a reading of all data, and change no id.
+  // Statistics of dense columns would need all data, and change no id.
   for (ColumnConfig& column : config.data.columns) column.fit = false;
   config.data.criteo.fit = false;
   SIMURGH_RETURN_IF_ERROR(FitStatistics(config.data, config.features));
@@ -436,7 +438,7 @@ Status MeasureData(ClusterConfig config, StepMeter& meter, std::vector<TableIds>
                    " samples; lower training.batch_size, or set training.drop_last: false"));
 }
 
-// The same for a batch whose ids all differ, as far as the tables have them.
+// Takes a batch through a step whose ids all differ, as far as the tables have enough ids.
 Status MeasureBound(const ClusterConfig& config, StepMeter& meter,
                     const std::vector<TableIds>& tables) {
   BatchBuilder builder(config.features.size(), /*dense_width=*/0);
@@ -462,7 +464,7 @@ Status MeasureBound(const ClusterConfig& config, StepMeter& meter,
 // --- The plan.
 
 struct Dense {
-  uint64_t weights = 0;  // Numbers, all of 4 bytes.
+  uint64_t weights = 0;  // Number of weights, of 4 bytes each.
   uint64_t state = 0;
   uint64_t file_bytes = 0;
 };
@@ -470,8 +472,8 @@ struct Dense {
 struct Plan {
   bool is_sampled = false;
   std::vector<std::string> notes;
-  StepTraffic traffic;   // Of one rank.
-  CallBytes push_dense;  // Of a rank's step, to all servers; only in mode async.
+  StepTraffic traffic;   // Traffic of one rank.
+  CallBytes push_dense;  // Pushes of a rank's step to all servers; only in mode async.
   Dense dense;
   uint64_t empty_server = 0;
   uint64_t recommended_servers = 0;  // 0: none.
@@ -495,7 +497,7 @@ StatusOr<Dense> DenseOf(const ClusterConfig& config) {
   return dense;
 }
 
-// Bytes of a server's memory by what has them, in the order of the output.
+// The parts of a server's memory and their bytes, in the order of the output.
 using Memory = std::vector<std::pair<std::string, uint64_t>>;
 
 uint64_t TotalOf(const Memory& memory) {
@@ -504,7 +506,7 @@ uint64_t TotalOf(const Memory& memory) {
   return total;
 }
 
-// One table on one server.
+// Returns the memory of one table on one server.
 TableMemory TableOn(const ClusterConfig& config, const TableConfig& share, double ids) {
   const BucketMap map = MapOf(config);
   const auto own = static_cast<uint64_t>(std::ceil(ids / map.slots()));
@@ -535,7 +537,7 @@ Memory MemoryOf(const ClusterConfig& config, const Plan& plan, std::span<const T
   if (!config.checkpoint.directory.empty() && config.checkpoint.full_every > 1) {
     memory.emplace_back("changes", kBytesPerChangedRow * rows.rows);
   }
-  // Of all ranks' batches between pull and acknowledged push.
+  // Messages of all ranks' batches between pull and acknowledged push.
   const double messages = (plan.traffic.pull_rows.both() + plan.traffic.push_rows.both()) /
                           static_cast<double>(plan.traffic.steps * servers);
   memory.emplace_back("messages", static_cast<uint64_t>(messages) *
@@ -544,7 +546,7 @@ Memory MemoryOf(const ClusterConfig& config, const Plan& plan, std::span<const T
   return memory;
 }
 
-// The least number of servers that each need at most `limit` bytes. 0: there is none.
+// Returns the least number of servers that each need at most `limit` bytes. 0: there is none.
 uint64_t ServersFor(ClusterConfig config, uint64_t limit, const Plan& plan,
                     std::span<const TableIds> tables) {
   config.embedding_ps.memory_budget = limit;
@@ -561,7 +563,7 @@ uint64_t ServersFor(ClusterConfig config, uint64_t limit, const Plan& plan,
   return fit(low) ? low : 0;
 }
 
-// A server without rows, in this process.
+// Returns the memory of a server without rows, measured in this process.
 StatusOr<uint64_t> EmptyServer(ClusterConfig config) {
   config.embedding_ps.memory_budget = 0;
   config.embedding_ps.numa_nodes.clear();
@@ -572,7 +574,7 @@ StatusOr<uint64_t> EmptyServer(ClusterConfig config) {
   return ResidentBytes();
 }
 
-// A push of dense weights to all servers.
+// Returns the bytes of a push of dense weights to all servers.
 CallBytes PushDenseOf(uint64_t weights, uint64_t servers) {
   CallBytes bytes;
   std::vector<float> range((weights + servers - 1) / servers);
@@ -732,7 +734,7 @@ nlohmann::ordered_json ToJson(const ClusterConfig& config, const Plan& plan,
           {"notes", plan.notes}};
 }
 
-// The same for people.
+// Returns the plan as a text for people.
 std::string ToText(const nlohmann::ordered_json& plan) {
   std::string out;
   const auto line = [&out](std::string name, const nlohmann::ordered_json& bytes) {
@@ -777,7 +779,7 @@ std::string ToText(const nlohmann::ordered_json& plan) {
   return out;
 }
 
-// Without CONFIG, one table with room for all ids.
+// Loads CONFIG. Without CONFIG, returns one table with room for all ids.
 StatusOr<ClusterConfig> LoadPlanned(const PlanOptions& options, InputFiles files) {
   if (!options.config.path.empty()) return options.config.Load(files);
   if (files == InputFiles::kCheck) return absl::NotFoundError("there is no CONFIG");

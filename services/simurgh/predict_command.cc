@@ -88,7 +88,7 @@ constexpr uint32_t kMaxThreads = 256;
 struct Options {
   CheckpointChoice checkpoint;
   std::string input;
-  std::string output;  // Empty: none.
+  std::string output;  // Path of the predictions; empty: none.
   std::vector<std::string> columns;
   bool evaluates = false;
   bool json = false;
@@ -134,7 +134,7 @@ Status CheckColumns(const Options& options, const DataConfig& data) {
   return RowText::Create(data, options.columns).status();
 }
 
-// The names that training has for these columns, where they differ by case only.
+// Replaces names of columns by those of the training, where they differ by case only.
 std::vector<std::string> OwnNames(std::vector<std::string> names, const DataConfig& data) {
   for (std::string& name : names) {
     if (std::ranges::find(data.columns, name, &ColumnConfig::name) != data.columns.end()) continue;
@@ -147,7 +147,8 @@ std::vector<std::string> OwnNames(std::vector<std::string> names, const DataConf
   return names;
 }
 
-// Adds columns to copy that the training did not have, if rows have names. Returns whether it has.
+// Adds columns to copy that the training did not have, if the cells of rows have names. Returns
+// whether it has added some.
 bool AddColumns(const std::vector<std::string>& names, DataConfig& data) {
   if (data.format != DataConfig::Format::kCsv && data.format != DataConfig::Format::kJson) {
     return false;
@@ -160,19 +161,19 @@ bool AddColumns(const std::vector<std::string>& names, DataConfig& data) {
   return data.columns.size() > before;
 }
 
-// Rows of the input, and what becomes of them.
+// Rows of the input, and their results.
 struct Chunk {
   static constexpr size_t kRows = 1'024;
   static constexpr size_t kBytes = size_t{4} << 20;
 
-  uint64_t number = 0;                         // From 0.
-  std::string file;                            // Of all rows.
+  uint64_t number = 0;                         // Counted from 0.
+  std::string file;                            // File of all rows.
   std::shared_ptr<const FileColumns> columns;  // See RowLines::columns().
-  std::string text;                            // Of all rows.
-  std::vector<size_t> ends;                    // By row: the end of its line in `text`.
-  std::vector<bool> is_whole;                  // By row: see Line.
-  std::vector<size_t> lines;                   // By row: the number of its line.
-  std::vector<bool> is_good;                   // By row: it could be parsed.
+  std::string text;                            // Lines of all rows.
+  std::vector<size_t> ends;                    // End of each row's line in `text`.
+  std::vector<bool> is_whole;                  // Whether each row is whole, see Line.
+  std::vector<size_t> lines;                   // Number of each row's line.
+  std::vector<bool> is_good;                   // Whether each row could be parsed.
 
   std::string_view row(size_t index) const {
     const size_t first = index == 0 ? 0 : ends[index - 1];
@@ -182,12 +183,12 @@ struct Chunk {
   std::string output;
   Batch batch;
   std::vector<float> probabilities;
-  std::vector<std::string> problems;  // Of the first bad rows.
+  std::vector<std::string> problems;  // Problems of the first bad rows.
   uint64_t bad_rows = 0;
 };
 
-// Predicts the rows of a file with several threads. Each reads the next chunk, predicts it, and
-// writes the result when it is its turn.
+// Predicts the rows of a file with several threads. Each thread reads the next chunk, predicts it,
+// and writes the result after those of all earlier chunks.
 class FilePrediction {
  public:
   FilePrediction(const Options& options, std::shared_ptr<const ModelVersion> model,
@@ -228,9 +229,9 @@ class FilePrediction {
 
   uint64_t rows() const { return rows_; }
   uint64_t bad_rows() const { return bad_rows_; }
-  // Of the first bad row; empty if the reader has logged it.
+  // Returns the problem of the first bad row; empty if the reader has logged it.
   const std::string& first_problem() const { return first_problem_; }
-  // By feature.
+  // Returns the numbers of ids, indexed by feature.
   const std::vector<Predictor::IdCount>& id_counts() const { return id_counts_; }
   double seconds() const { return seconds_; }
 
@@ -260,7 +261,7 @@ class FilePrediction {
   // Opens an input without lines, whose rows are parsed as they are read.
   Status OpenReader(ReadOptions reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_) {
     DataConfig data = input_.data;
-    data.on_bad_row = DataConfig::OnBadRow::kSkip;  // The reader logs them.
+    data.on_bad_row = DataConfig::OnBadRow::kSkip;  // The reader logs bad rows.
     data.max_bad_share = 1;
     reading.copies_skipped = true;
     reading.threads = ReadingThreads(data);
@@ -291,7 +292,7 @@ class FilePrediction {
                                                          .data = &input_.data,
                                                          .counts_ids = true}));
     std::optional<RowText> text;
-    std::shared_ptr<const FileColumns> columns;  // Of `text`.
+    std::shared_ptr<const FileColumns> columns;  // Columns of `text`.
     for (Chunk chunk; !failed_;) {
       SIMURGH_RETURN_IF_ERROR(Read(chunk));
       if (chunk.ends.empty()) break;
@@ -330,7 +331,7 @@ class FilePrediction {
     return absl::OkStatus();
   }
 
-  // Reads the next rows; none at the end.
+  // Reads the next rows; no rows at the end.
   Status Read(Chunk& chunk) {
     chunk.text.clear();
     chunk.ends.clear();
@@ -431,7 +432,7 @@ class FilePrediction {
     turn_.NotifyAll();
     if (output_ == nullptr) return absl::OkStatus();
     const Status written = output_->Append(chunk.output);
-    // The end of a reader of stdin may be far away.
+    // A thread that reads stdin might not end for long, so the process does not wait for it.
     if (absl::IsCancelled(written)) std::_Exit(static_cast<int>(ExitCode::kRuntimeFailure));
     return written;
   }
@@ -445,21 +446,21 @@ class FilePrediction {
   }
 
   static constexpr uint64_t kLoggedRows = 10;
-  static constexpr float kFar = 50;  // Standard deviations.
+  static constexpr float kFar = 50;  // In standard deviations.
 
   const Options& options_;
   const PredictInput input_;
-  const bool adds_columns_;  // That the training did not have, to be copied.
+  const bool adds_columns_;  // Whether columns are copied that the training did not have.
   const std::shared_ptr<const ModelVersion> model_;
   const size_t tasks_;
   PredictionMetrics metrics_ ABSL_GUARDED_BY(turn_mutex_);
   Mutex read_mutex_;
-  std::optional<Line> next_line_ ABSL_GUARDED_BY(read_mutex_);  // Is of the next chunk.
-  size_t file_ ABSL_GUARDED_BY(read_mutex_) = 0;                // Of the last line, from 1.
-  std::shared_ptr<const FileColumns> columns_ ABSL_GUARDED_BY(read_mutex_);  // Of that file.
-  std::optional<RowLines> lines_ ABSL_GUARDED_BY(read_mutex_);               // Either these,
-  std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(read_mutex_);  // or rows without lines.
-  Chunk* observed_ ABSL_GUARDED_BY(read_mutex_) = nullptr;            // Gets the reader's rows.
+  std::optional<Line> next_line_ ABSL_GUARDED_BY(read_mutex_);  // First line of the next chunk.
+  size_t file_ ABSL_GUARDED_BY(read_mutex_) = 0;  // Number of the last line's file, from 1.
+  std::shared_ptr<const FileColumns> columns_ ABSL_GUARDED_BY(read_mutex_);  // Columns of `file_`.
+  std::optional<RowLines> lines_ ABSL_GUARDED_BY(read_mutex_);        // Either this or reader_.
+  std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(read_mutex_);  // Reads rows without lines.
+  Chunk* observed_ ABSL_GUARDED_BY(read_mutex_) = nullptr;            // Receives reader_'s rows.
   uint64_t rows_read_ ABSL_GUARDED_BY(read_mutex_) = 0;
   uint64_t next_chunk_ ABSL_GUARDED_BY(read_mutex_) = 0;
   Mutex turn_mutex_;
@@ -467,23 +468,23 @@ class FilePrediction {
   OutputFile* const output_;
   ProgressLine line_;
   double seconds_ = 0;
-  uint64_t written_ ABSL_GUARDED_BY(turn_mutex_) = 0;  // Chunks.
+  uint64_t written_ ABSL_GUARDED_BY(turn_mutex_) = 0;  // Number of chunks written.
   uint64_t rows_ = 0;
   uint64_t bad_rows_ = 0;
   uint64_t problems_ = 0;
   std::string first_problem_;
-  std::vector<uint64_t> far_numbers_ ABSL_GUARDED_BY(turn_mutex_);  // By dense column.
+  std::vector<uint64_t> far_numbers_ ABSL_GUARDED_BY(turn_mutex_);  // One per dense column.
   std::vector<Predictor::IdCount> id_counts_;
   Status result_ ABSL_GUARDED_BY(turn_mutex_);
   std::atomic<bool> failed_ = false;
 };
 
-// Warns of columns whose ids the model does not have. Returns the share of all ids.
+// Warns of columns whose ids the model does not have. Returns the unseen share of all ids.
 double ReportUnseenIds(const std::vector<FeatureConfig>& features,
                        const std::vector<Predictor::IdCount>& counts, bool is_csv) {
   constexpr double kNotable = 0.05;
   constexpr double kHigh = 0.5;
-  constexpr uint64_t kFewIds = 20;  // Say little.
+  constexpr uint64_t kFewIds = 20;  // Fewer ids prove little.
   uint64_t occurrences = 0;
   uint64_t unseen = 0;
   double highest = 0;
@@ -497,9 +498,9 @@ double ReportUnseenIds(const std::vector<FeatureConfig>& features,
     const std::string& column = columns.front();
     const double share = static_cast<double>(count.unseen) /
                          static_cast<double>(std::max<uint64_t>(count.occurrences, 1));
-    // Several features of a column have the same ids.
+    // Several features of a column have the same ids, so one warning suffices.
     if (!share_of_column.emplace(column, share).second) continue;
-    // Only in CSV must a column be there, even if all its cells are empty.
+    // A CSV file has a column even if all its cells are empty; other formats may leave it out.
     if (count.rows >= (is_csv ? kFewIds : 1) && count.empty_rows == count.rows) {
       PrintWarnings(
           {absl::StrCat("column '", column, "' has no id in any row; the input may lack it")});
@@ -540,7 +541,7 @@ Status CheckPaths(const std::vector<std::string>& files, const std::string& outp
 
 StatusOr<ExitCode> Predict(Options options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
-  std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
+  std::signal(SIGPIPE, SIG_IGN);  // A write to a closed pipe returns the error.
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, ThreadsOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   ProgressLine loading;
@@ -558,7 +559,7 @@ StatusOr<ExitCode> Predict(Options options) {
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
   SIMURGH_RETURN_IF_ERROR(CheckPaths(input.files, options.output));
   SIMURGH_RETURN_IF_ERROR(CheckNames(options.columns, labels));
-  const std::string header = HeaderOf(options, labels);  // With the names as they are given.
+  const std::string header = HeaderOf(options, labels);  // Has the names as they are given.
   options.columns = OwnNames(std::move(options.columns), input.data);
   const bool adds_columns = AddColumns(options.columns, input.data);
   if (const Status columns = CheckColumns(options, input.data); !columns.ok()) {

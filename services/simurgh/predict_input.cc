@@ -29,13 +29,13 @@ constexpr std::array<std::pair<const char*, Format>, 10> kEndings = {
      {".feather", Format::kArrow},
      {".ipc", Format::kArrow}}};
 
-// Of `data.format`.
+// Values of `data.format`.
 constexpr std::array<std::pair<Format, const char*>, 4> kFormats = {{{Format::kCsv, "csv"},
                                                                      {Format::kJson, "json"},
                                                                      {Format::kParquet, "parquet"},
                                                                      {Format::kArrow, "arrow"}}};
 
-// The name without the ending of a compressed file.
+// Returns the name without the ending of a compressed file.
 std::string_view Uncompressed(std::string_view name) {
   for (const std::string_view ending : {".gz", ".zst"}) {
     if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
@@ -51,13 +51,14 @@ std::optional<Format> FormatOf(std::string_view path) {
   return std::nullopt;
 }
 
-// Whether the columns have names that files of other formats can have.
+// Returns whether the columns have names, which files of other formats can have, too.
 bool HasNamedColumns(Format format) {
   return format == Format::kCsv || format == Format::kJson || format == Format::kParquet ||
          format == Format::kArrow;
 }
 
-// The files of a folder, by name, but those of other programs that are hidden or unfinished.
+// Returns the files of a folder, ordered by name, without hidden or unfinished ones of other
+// programs.
 std::vector<std::string> FilesIn(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code failed;

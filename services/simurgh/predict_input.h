@@ -10,22 +10,22 @@ namespace simurgh {
 
 // Rows to predict.
 struct PredictInput {
-  DataConfig data;  // As of the model, in the format of the files.
+  DataConfig data;  // The model's data, in the format of the files.
   std::vector<std::string> files;
 };
 
-// The data of a training in the format of other files, which are not empty. The endings of the
-// files tell their format if the training's rows had names; otherwise, and for other endings, it is
-// that of the training. Errors: INVALID_ARGUMENT for files of several formats.
+// Returns the data of a training in the format of other files, which are not empty. The endings of
+// the files give their format if the training's rows had names; otherwise, and for other endings,
+// the format is that of the training. Errors: INVALID_ARGUMENT for files of several formats.
 StatusOr<DataConfig> DataOf(const DataConfig& training, const std::vector<std::string>& files);
 
-// The overrides by which a configuration reads the files as DataOf() does.
-// Errors: of DataOf().
+// Returns the overrides by which a configuration reads the files as DataOf() does.
+// Errors: see DataOf().
 StatusOr<std::vector<std::string>> FormatOverrides(const DataConfig& training,
                                                    const std::vector<std::string>& files);
 
-// path: "-" for stdin, a file, a folder, or a pattern.
-// Errors: NOT_FOUND without a file; of DataOf().
+// Returns the rows of a path: "-" for stdin, a file, a folder, or a pattern.
+// Errors: NOT_FOUND without a file; those of DataOf().
 StatusOr<PredictInput> InputOf(const DataConfig& training, const std::string& path);
 
 }  // namespace simurgh

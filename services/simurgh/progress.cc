@@ -18,7 +18,7 @@
 namespace simurgh {
 namespace {
 
-// The value of " key=value " in a line; empty: none.
+// Returns the value of " key=value " in a line; empty: none.
 std::string ValueOf(const std::string& line, const std::string& key) {
   const std::string start = absl::StrCat(" ", key, "=");
   const size_t at = line.find(start);
@@ -27,7 +27,7 @@ std::string ValueOf(const std::string& line, const std::string& key) {
   return line.substr(begin, line.find(' ', begin) - begin);
 }
 
-// "50s", "1m20s", "3h05m"
+// Returns a duration such as "50s", "1m20s" or "3h05m".
 std::string TimeText(const std::string& seconds) {
   uint64_t all = 0;
   if (!absl::SimpleAtoi(seconds, &all)) return "unknown";
@@ -36,10 +36,10 @@ std::string TimeText(const std::string& seconds) {
   return absl::StrFormat("%dh%02dm", all / 3'600, all / 60 % 60);
 }
 
-// The text for a terminal of a log's line of progress.
+// Returns the text for a terminal of a log's line of progress.
 std::string ProgressText(const std::string& line) {
   const std::string steps = ValueOf(line, "of_steps");
-  const std::string rmse = ValueOf(line, "rmse");  // In place of an AUC.
+  const std::string rmse = ValueOf(line, "rmse");  // Present instead of an AUC.
   return absl::StrCat("step=", ValueOf(line, "step"), steps.empty() ? "" : "/", steps,
                       " samples_per_s=", ValueOf(line, "samples_per_s"),
                       " loss=", ValueOf(line, "loss"),

@@ -20,10 +20,10 @@ namespace simurgh {
 class ProgressLine {
  public:
   bool is_terminal() const { return is_terminal_; }
-  // Whether the cursor is in the line.
+  // Returns whether the cursor is in the line.
   bool is_open() const { return open_; }
 
-  // "what: rows=N of rows_per_s=N", where unit is `rows`.
+  // Shows "what: rows=N of rows_per_s=N", where unit is `rows`.
   void Show(const char* what, const char* unit, uint64_t count, const std::string& of) {
     const auto now = Clock::now();
     if (now - shown_ < (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) {
@@ -39,8 +39,8 @@ class ProgressLine {
   void Show(const char* what, uint64_t rows, const std::string& of) {
     Show(what, "rows", rows, of);
   }
-  // On a terminal: replaces the line. Text that it has no room for is left out, since a wrapped
-  // line cannot be erased.
+  // Replaces the line on a terminal. Leaves out text that does not fit, since a wrapped line cannot
+  // be erased.
   void Rewrite(const std::string& text) {
     winsize size{};
     const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -48,7 +48,7 @@ class ProgressLine {
     std::fprintf(stderr, "\r%.*s\033[K", columns - 1, text.c_str());
     open_ = true;
   }
-  // Before other output.
+  // Erases the line. Call it before other output.
   void Erase() {
     if (std::exchange(open_, false)) std::fputs("\r\033[K", stderr);
   }
@@ -69,20 +69,20 @@ class ProgressLine {
 };
 
 // Shows the growing log of an nn-worker, and warnings of loaders and servers, on stderr. On a
-// terminal, the last line is that of progress: steps, samples per second, loss, AUC of training and
+// terminal, the last line shows the progress: steps, samples per second, loss, AUC of training and
 // the time that is left. Lines of the logs move up before it. Elsewhere lines of progress are shown
 // every 10 s.
 //
 // Threads: one owner.
 class LogView {
  public:
-  // Paths of existing files.
+  // Arguments: paths of existing files.
   explicit LogView(const std::string& trainer, const std::vector<std::string>& others = {});
   ~LogView() { Erase(); }
 
   // Shows the lines that are complete.
   void Show();
-  // Before other output: erases the line of progress until the next Show().
+  // Erases the line of progress until the next Show(). Call it before other output.
   void Erase() { line_.Erase(); }
 
  private:
@@ -101,7 +101,7 @@ class LogView {
   std::optional<std::chrono::steady_clock::time_point> shown_;
 };
 
-// The last lines of a file, at most `lines` of them and 16 KiB. Empty if it cannot be read.
+// Returns the last lines of a file, at most `lines` of them and 16 KiB. Empty if it cannot be read.
 std::string LastLines(const std::string& path, size_t lines);
 
 }  // namespace simurgh

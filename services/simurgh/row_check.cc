@@ -19,13 +19,13 @@ namespace {
 
 constexpr size_t kRows = 4'096;
 
-// A number that no column has, in place of missing ones.
+// Returns a number that no column has, which replaces missing ones.
 double MarkOf(const ColumnConfig& column) {
   const bool is_log = column.transform == ColumnConfig::Transform::kLog1p;
   return is_log ? 987'654.3125 : column.mean + 777.4375 * column.stddev;
 }
 
-// Whether the batch has the mark for a column.
+// Returns whether the value of a column is its mark.
 bool IsMark(const ColumnConfig& column, float value) {
   constexpr double kTolerance = 1e-5;
   const bool is_log = column.transform == ColumnConfig::Transform::kLog1p;
@@ -34,7 +34,7 @@ bool IsMark(const ColumnConfig& column, float value) {
   return std::abs(value - mark) <= kTolerance * std::abs(mark);
 }
 
-// The same rows, in which missing numbers are marked.
+// Returns settings that read the same rows with marks for missing numbers.
 DataConfig WithMarks(DataConfig data) {
   for (ColumnConfig& column : data.columns) {
     if (column.kind == ColumnConfig::Kind::kDense) column.missing = MarkOf(column);
@@ -63,7 +63,7 @@ class Values {
     }
     for (size_t f = 0; f < config_.features.size(); ++f) {
       const std::vector<std::string> columns = config_.features[f].sources();
-      // An empty cell of such a feature has an id, too.
+      // An empty cell has an id, too, unless the feature skips missing values.
       const bool has_id =
           config_.features[f].processing.missing != ProcessingConfig::Missing::kSkip;
       if (has_id || !batch.sparse->list(batch.sparse->list_of(f)).empty()) {

@@ -55,7 +55,7 @@ Status RunFolder::WriteToken() const {
   if (::getrandom(secret, sizeof(secret), 0) == sizeof(secret)) {
     text = absl::StrCat(absl::BytesToHexString({secret, sizeof(secret)}), "\n");
   }
-  ::unlink(token().c_str());  // A run that was killed may have left one.
+  ::unlink(token().c_str());  // A run that was killed may have left its token.
   const FileDescriptor file(::open(token().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (file.valid() && !text.empty() &&
       ::write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {

@@ -14,7 +14,7 @@ namespace simurgh {
 // The folder of the logs, which may have the token of the run.
 class RunFolder {
  public:
-  // given: of --logs; empty for a temporary folder.
+  // given: value of --logs; empty for a temporary folder.
   static StatusOr<std::unique_ptr<RunFolder>> Create(const std::string& given);
   Status WriteToken() const;
 
@@ -25,7 +25,7 @@ class RunFolder {
     if (is_new_) std::filesystem::remove(path_, ignored);
   }
 
-  // After a success: a temporary folder is no longer needed.
+  // Removes a temporary folder. Call it after a success.
   void Discard() {
     std::error_code ignored;
     if (is_temporary_) std::filesystem::remove_all(path_, ignored);
@@ -41,10 +41,10 @@ class RunFolder {
         is_new_(is_new),
         is_temporary_(is_temporary) {}
 
-  // Two runs would overwrite each other's files. Errors: INVALID_ARGUMENT.
+  // Locks a folder, because two runs would overwrite each other's files. Errors: INVALID_ARGUMENT.
   static StatusOr<FileDescriptor> Lock(const std::string& path);
 
-  const std::string path_;  // Absolute.
+  const std::string path_;  // An absolute path.
   const FileDescriptor lock_;
   const bool is_new_;
   const bool is_temporary_;

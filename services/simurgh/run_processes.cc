@@ -28,7 +28,7 @@ StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
 
 std::string PathIn(const std::string& folder) { return folder + "/state"; }
 
-// The child's part. Calls only functions that are safe between fork and exec.
+// Runs the program, in the child. Calls only functions that are safe between fork and exec.
 [[noreturn]] void Execute(pid_t parent, bool detached, char* const* argv, int input, int output,
                           int errors) {
   constexpr int kCannotExecute = 127;
@@ -36,7 +36,7 @@ std::string PathIn(const std::string& folder) { return folder + "/state"; }
     ::setsid();
   } else {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(kCannotExecute);  // It ended before the call above.
+    if (::getppid() != parent) ::_exit(kCannotExecute);  // The parent ended before the call above.
     ::setpgid(0, 0);
   }
   ::dup2(input, STDIN_FILENO);

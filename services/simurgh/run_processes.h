@@ -26,29 +26,30 @@ namespace simurgh {
 StatusOr<pid_t> StartProcess(const std::vector<std::string>& words, const std::string& output,
                              const std::string& errors, bool detached);
 
-// wait_status: of waitpid. "ended with code 3" or "was killed by signal 9 (Killed)".
+// Returns "ended with code 3" or "was killed by signal 9 (Killed)". wait_status: from waitpid.
 std::string DescribeEnd(int wait_status);
 
-// A process of `simurgh train`. The pid alone does not name it: the system uses pids again.
+// A process of `simurgh train`. The pid alone does not identify it: the system reuses pids.
 struct RunProcess {
   std::string name;  // "embedding-ps-0"; "simurgh" for the command itself, the first one.
   pid_t pid = 0;
-  uint64_t start_time = 0;  // Of StartTimeOf.
-  std::string log = {};     // Path; may be empty.
+  uint64_t start_time = 0;  // Result of StartTimeOf.
+  std::string log = {};     // Path of the log; may be empty.
 };
 
 // The file `state` in the folder of a run's logs.
 struct RunState {
   std::vector<RunProcess> processes = {};  // None: the run has ended.
-  std::optional<int> exit_code = {};       // Of a run that has ended by itself.
+  std::optional<int> exit_code = {};       // Set if the run has ended by itself.
 };
 
-// In ticks since the boot. Nothing if there is no such process. Source: proc(5), /proc/pid/stat.
+// Returns the start time of a process in ticks since the boot. Nothing if there is no such process.
+// Source: proc(5), /proc/pid/stat.
 std::optional<uint64_t> StartTimeOf(pid_t pid);
 
-// Errors: UNAVAILABLE. A reader sees the old file or the new one.
+// Replaces the file: a reader sees the old one or the new one. Errors: UNAVAILABLE.
 Status WriteRunState(const std::string& folder, const RunState& state);
-// Errors: NOT_FOUND without a file; DATA_LOSS.
+// Reads the file. Errors: NOT_FOUND without a file; DATA_LOSS for a damaged one.
 StatusOr<RunState> ReadRunState(const std::string& folder);
 
 }  // namespace simurgh

@@ -83,7 +83,7 @@ std::vector<StatusOr<HttpAnswer>> HttpGetAll(const std::vector<HttpTarget>& targ
 
 namespace {
 
-// The end of a name in `text`.
+// Returns the end of the name that begins `text`.
 size_t NameEnd(std::string_view text) {
   const auto is_part = [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == ':';

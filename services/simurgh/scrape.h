@@ -13,9 +13,9 @@
 namespace simurgh {
 
 struct HttpAnswer {
-  unsigned code = 0;  // 200
+  unsigned code = 0;  // Status, for example 200.
   std::string body;
-  // After the connect and before the request; after the answer.
+  // `sent`: after the connect and before the request. `received`: after the answer.
   std::chrono::steady_clock::time_point sent;
   std::chrono::steady_clock::time_point received;
 };
@@ -25,7 +25,7 @@ struct HttpTarget {
   std::string path;
 };
 
-// GETs all targets at once, in order. A response has at most 64 MiB.
+// Sends a GET to all targets concurrently. Returns the answers in order, of at most 64 MiB each.
 // Errors of one target: UNAVAILABLE, with the reason; DEADLINE_EXCEEDED after `timeout`, which does
 // not limit the lookup of a name.
 // Threads: any.
@@ -40,14 +40,15 @@ class MetricsText {
   // Skips comments and timestamps. Errors: INVALID_ARGUMENT with the number of a line.
   static StatusOr<MetricsText> Parse(std::string_view text);
 
-  // The sum of all series of this name that have all these labels. Nothing if there are none.
+  // Returns the sum of all series of this name that have all these labels. Nothing if there are
+  // none.
   std::optional<double> Sum(const std::string& name, const Labels& labels = {}) const;
 
-  // A label of the first series of this name. Nothing without the series or the label.
+  // Returns a label of the first series of this name. Nothing without the series or the label.
   std::optional<std::string> Label(const std::string& label, const std::string& name) const;
 
  private:
-  std::map<std::string, std::vector<std::pair<Labels, double>>> series_;  // By name.
+  std::map<std::string, std::vector<std::pair<Labels, double>>> series_;  // Keyed by name.
 };
 
 }  // namespace simurgh

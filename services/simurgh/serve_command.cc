@@ -40,13 +40,13 @@ constexpr char kNotes[] =
 constexpr char kSection[] = "serving.";
 
 struct Options {
-  std::string config;                  // Empty: none.
+  std::string config;                  // Path of CONFIG; empty: none.
   std::vector<std::string> overrides;  // See LoadServingConfig().
   std::string log_level = "info";
   std::string log_format = "text";
 };
 
-// serving.KEY='VALUE'
+// Returns serving.KEY='VALUE'.
 std::string Override(const char* key, const std::string& value) {
   return absl::StrCat(kSection, key, "=", YamlText(value));
 }

@@ -39,7 +39,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kTimeout{3};
 constexpr std::chrono::seconds kInterval{1};
 
-// The daemons' metrics at one time, by daemon.
+// The metrics of all daemons at one time, indexed by daemon.
 struct Scrape {
   std::vector<StatusOr<MetricsText>> metrics;
   Clock::time_point time;

@@ -45,15 +45,15 @@ constexpr std::chrono::seconds kTimeout{3};
 constexpr std::chrono::seconds kTransferTimeout{30};
 constexpr int kClockReadings = 8;
 
-// A daemon of the configuration.
+// A daemon of the configuration, and its clock.
 struct Traced {
   ListedDaemon daemon;
   Status problem;
   std::string clock;  // Daemons whose clocks have one name share the clock.
 };
 
-// Asks all daemons without a problem. Calls take(daemon, answer) for each answer with 200; others
-// are the daemon's problem.
+// Sends a GET to all daemons without a problem. Calls take(daemon, answer) for each answer with
+// 200; other answers become the daemon's problem.
 template <typename Take>
 void AskAll(std::vector<Traced>& daemons, const std::string& path, std::chrono::seconds timeout,
             const Take& take) {
@@ -77,7 +77,7 @@ void AskAll(std::vector<Traced>& daemons, const std::string& path, std::chrono::
       problem = take(*asked[i], *answers[i]);
     }
     problem = Annotate(problem, targets[i].address);
-    answers[i] = absl::UnavailableError("taken");  // Traces may take much memory.
+    answers[i] = absl::UnavailableError("taken");  // Frees the answer: traces may be large.
   }
 }
 
@@ -94,7 +94,7 @@ std::vector<Traced> DaemonsToTrace(const ClusterConfig& config) {
   return daemons;
 }
 
-// By the name of the clock.
+// Returns the offset of each clock, keyed by its name.
 std::map<std::string, ClockOffset> MeasureClocks(std::vector<Traced>& daemons) {
   std::map<std::string, std::vector<ClockSample>> samples;
   const auto take = [&](Traced& one, const HttpAnswer& answer) -> Status {
@@ -124,7 +124,7 @@ StatusOr<ExitCode> Record(const ConfigArguments& arguments, uint32_t seconds,
         absl::StrCat("--seconds: ", seconds, " is out of range; use 1 to ", kMaxTraceSeconds));
   }
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
-  // Before the recording, which would be lost.
+  // The file is opened first: after a failure, the recording would be lost.
   UnfinishedFile file(output);
   std::ofstream out(file.name(), std::ios::binary);
   if (!out) {

@@ -73,7 +73,7 @@ constexpr char kNotes[] =
     "  3    a daemon or another host failed; the log has the reason\n"
     "  130  a second signal killed the daemons\n";
 
-// Errors: INVALID_ARGUMENT unless each daemon has a host, and one has this one.
+// Errors: INVALID_ARGUMENT unless each daemon has a host, and one of the hosts is this one.
 Status CheckHost(const ClusterConfig& config, const std::string& host) {
   std::set<std::string> hosts;
   for (const ListedDaemon& daemon : DaemonsOf(config)) {
@@ -96,9 +96,9 @@ struct TrainOptions {
   bool json = false;
 };
 
-constexpr char kNoValidation[] = "data.validation=[]";  // Of the second training.
+constexpr char kNoValidation[] = "data.validation=[]";  // Override of the second training.
 
-// Whether the model is of the second training of --refit.
+// Returns whether the second training of --refit has made the model.
 bool IsRefitted(const std::string& model) {
   const auto newest = ModelDirectory::Find(model);
   if (!newest.ok()) return false;
@@ -107,8 +107,8 @@ bool IsRefitted(const std::string& model) {
   return overrides != extra.end() && absl::StrContains(overrides->second, kNoValidation);
 }
 
-// The two trainings of --refit have different data. Neither must continue the other's model, nor
-// a training without --refit.
+// Checks the existing models. The two trainings of --refit have different data. Neither must
+// continue the other's model, nor the model of a training without --refit.
 Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
   const std::string& model = config.checkpoint.directory;
   if (!options.refit) {
@@ -145,20 +145,21 @@ Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
   return absl::OkStatus();
 }
 
-// A path of a configuration as a value that replaces it. A relative one would be relative to the
-// folder of the configuration.
+// Returns a path as a value of an override. A relative one would be relative to the folder of the
+// configuration.
 std::string PathText(const std::string& path) {
   const bool is_file = !IsRemoteFile(path) && !IsStream(path);
   return YamlText(is_file ? std::filesystem::absolute(path).string() : path);
 }
 
-// The test rows are for the second training.
+// Returns the overrides of the first training, which leaves the test rows to the second one.
 std::vector<std::string> TrialOverrides(const ClusterConfig& config) {
   return {absl::StrCat("checkpoint.directory=", PathText(TrialOf(config.checkpoint.directory))),
           "data.test=[]"};
 }
 
-// Of the second training, for as many epochs as the best model of the trial.
+// Returns the overrides of the second training, which has the number of epochs of the trial's best
+// model.
 StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
   ModelDirectory trial(TrialOf(config.checkpoint.directory));
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> step, trial.BestStep());
@@ -175,7 +176,7 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
       "training.evaluate_every_epochs=0",
       "training.evaluate_every_steps=0",
       "checkpoint.keep_best=0"};
-  // No rows are left to fit another one to. Updates have rows.
+  // The second training has no rows to fit a calibration to. Updates have such rows.
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Calibration> calibrations,
                            ReadCalibrations(best.manifest, LabelColumns(config.data).size()));
   if (!calibrations.empty()) {
@@ -185,7 +186,8 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
   return overrides;
 }
 
-// Warnings of the first training's result that only it can give: the second has no validation rows.
+// Returns the warnings that only the first training's result can have: the second training has no
+// validation rows.
 std::string WarningsOfTrial(const std::string& result) {
   std::string warnings;
   for (const absl::string_view line : absl::StrSplit(result, '\n')) {
@@ -194,8 +196,8 @@ std::string WarningsOfTrial(const std::string& result) {
   return warnings;
 }
 
-// One training. Sets `result` to what the first nn-worker prints: nothing if it was stopped.
-// is_last: another one follows if it succeeds.
+// Runs one training. Sets `result` to the output of the first nn-worker: nothing if it was stopped.
+// is_last: false if another training follows after a success.
 StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments& arguments,
                              const RunFolder& folder, bool is_last, std::string& result) {
   const bool is_alone = options.host.empty();
@@ -211,7 +213,7 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
   if (checked != ExitCode::kOk) return checked;
   std::optional<FileDescriptor> lock;
   if (is_alone && !config.checkpoint.directory.empty()) {
-    std::error_code ignored;  // The nn-worker says what is wrong with the folder.
+    std::error_code ignored;  // The nn-worker reports a problem of the folder.
     std::filesystem::create_directories(config.checkpoint.directory, ignored);
     SIMURGH_ASSIGN_OR_RETURN(lock, LockModel(config.checkpoint.directory, /*alone=*/false));
   }
@@ -226,14 +228,14 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
   return code;
 }
 
-// INVALID_ARGUMENT is an error of arguments or configuration.
+// Runs the command. Errors: INVALID_ARGUMENT for arguments or configuration.
 StatusOr<ExitCode> Train(const TrainOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));
   const bool is_alone = options.host.empty();
   ConfigArguments arguments = options.config;
   if (is_alone) {
     SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
-    // The first override: one that the user gives wins.
+    // This is the first override, so that one that the user gives takes precedence.
     arguments.overrides.insert(arguments.overrides.begin(),
                                absl::StrCat("cluster.token_file=", YamlText(folder->token())));
   }
@@ -245,7 +247,7 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   SIMURGH_RETURN_IF_ERROR(CheckRefit(config, options));
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
-  std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
+  std::signal(SIGCHLD, SIG_DFL);  // If ignored, the signal would reap children.
   const sigset_t signals = HandledSignals();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   const auto with = [&](const std::vector<std::string>& more) {

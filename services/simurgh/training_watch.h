@@ -27,7 +27,7 @@ namespace simurgh {
 // Threads: one owner. Lifetime: outlives the futures that it returns.
 class FirstTrainer {
  public:
-  // role: of this host, in HELLO. Errors: INVALID_ARGUMENT.
+  // role: role of this host in HELLO. Errors: INVALID_ARGUMENT.
   static StatusOr<std::unique_ptr<FirstTrainer>> Connect(const ClusterConfig& config,
                                                          const std::string& role) {
     const std::vector<InstanceConfig>& ranks = config.nn_worker.instances;
@@ -85,12 +85,12 @@ class FirstTrainer {
   IoThread thread_{"rpc"};
 };
 
-// Whether a training continues whose first nn-worker may run on another host.
+// Watches whether a training continues whose first nn-worker may run on another host.
 //
 // Threads: one owner.
 class TrainingWatch {
  public:
-  // role: as for FirstTrainer. Errors: INVALID_ARGUMENT.
+  // role: see FirstTrainer. Errors: INVALID_ARGUMENT.
   static StatusOr<std::unique_ptr<TrainingWatch>> Start(const ClusterConfig& config,
                                                         const std::string& role) {
     SIMURGH_ASSIGN_OR_RETURN(auto trainer, FirstTrainer::Connect(config, role));
@@ -104,9 +104,11 @@ class TrainingWatch {
     if (stopped_.valid()) stopped_.wait();
   }
 
-  // Call it often; it does not wait. Nothing: training goes on, or has not begun. OK: it has ended.
-  // Errors: of the training. UNAVAILABLE: its first nn-worker has been lost, or has waited to begin
-  // again, for nn_worker.rank_timeout. INVALID_ARGUMENT, UNAUTHENTICATED: it refuses this host.
+  // Returns nothing while training continues, or has not begun; ok: it has ended. Call it often; it
+  // does not wait.
+  // Errors: those of the training; UNAVAILABLE if its first nn-worker has been lost, or has waited
+  // to begin again, for nn_worker.rank_timeout; INVALID_ARGUMENT or UNAUTHENTICATED if the
+  // nn-worker refuses this host.
   std::optional<Status> Look() {
     if (end_ || !IsDone(answer_)) return end_;
     if (answer_.valid()) Note(answer_.get());
@@ -114,7 +116,7 @@ class TrainingWatch {
     return end_;
   }
 
-  // Asks the nn-worker to stop. Call it often.
+  // Makes the nn-worker stop. Call it often.
   void StopTraining() {
     if (has_stopped_ || !IsDone(stopped_)) return;
     has_stopped_ = stopped_.valid() && stopped_.get().ok();
@@ -122,11 +124,11 @@ class TrainingWatch {
       stopped_ = trainer_->Call(api::kStopTraining, rpc::Outgoing<Nothing>(), kTimeout);
   }
 
-  // Whether the nn-worker itself has told the end.
+  // Returns whether the nn-worker itself has reported the end.
   bool was_told() const { return was_told_; }
-  // Whether the nn-worker has answered last.
+  // Returns whether the nn-worker has answered the last call.
   bool is_reachable() const { return is_reachable_; }
-  // Why it has not begun; empty: it trains. Nothing: not known yet.
+  // Returns why training has not begun; empty: it has. Nothing: not known yet.
   const std::optional<std::string>& problem() const { return problem_; }
 
  private:

@@ -92,7 +92,7 @@ struct UpdateOptions {
   bool json = false;
 };
 
-// What a checkpoint's configuration was parsed from.
+// The text and the overrides from which a checkpoint's configuration was parsed.
 struct ModelSource {
   std::string yaml;
   std::string path;
@@ -110,8 +110,8 @@ StatusOr<ModelSource> SourceOf(const Checkpoint& checkpoint) {
                      absl::StrSplit(extra.at("yaml.overrides"), '\n', absl::SkipEmpty())};
 }
 
-// Where the daemon serves its metrics: its own port of this machine, if that is free. Empty:
-// nowhere.
+// Returns where the daemon serves its metrics: its own port of this machine, if that is free.
+// Empty: nowhere.
 std::string FreeMetrics(const InstanceConfig& instance) {
   const auto address = rpc::ParseAddress(instance.metrics_listens_at());
   if (!address.ok() || address->host.empty()) return "";
@@ -121,7 +121,7 @@ std::string FreeMetrics(const InstanceConfig& instance) {
   return absl::StrCat("127.0.0.1:", address->port);
 }
 
-// The same instances, with sockets in a folder.
+// Returns overrides for the same instances, with sockets in a folder.
 std::vector<std::string> InstanceOverrides(const ClusterConfig& config, const std::string& folder) {
   const auto list = [&](const char* section, const std::vector<InstanceConfig>& instances) {
     std::vector<std::string> all;
@@ -154,7 +154,7 @@ std::string FilesOverride(const char* key, const std::vector<DayFile>& files) {
   return absl::StrCat(key, "=[", absl::StrJoin(paths, ", "), "]");
 }
 
-// Keeps the probabilities as they are.
+// Returns the override that keeps the calibration of the model.
 std::string CalibrationOverride(const Manifest& manifest) {
   const auto found = manifest.extra.find("calibration");
   return absl::StrCat("training.calibration=",
@@ -173,7 +173,7 @@ std::string WithFiles(std::string result, std::vector<std::string> names) {
   constexpr size_t kShown = 10;
   const bool are_many = names.size() > kShown;
   names.resize(std::min(kShown, names.size()));
-  result.pop_back();  // The end of the line.
+  result.pop_back();  // Removes the end of the line.
   return absl::StrCat(result, " files=", absl::StrJoin(names, ","), are_many ? ",...\n" : "\n");
 }
 
@@ -183,9 +183,9 @@ class Updates {
   Updates(const UpdateOptions& options, const RunFolder& folder)
       : options_(options), folder_(folder), queue_(options.data, options.follows) {}
 
-  // One update, with what an interrupted one has left, else with what is new. Sets `result` to what
-  // the first nn-worker prints; empty if there was no update, or it was stopped. is_first: of the
-  // command.
+  // Makes one update, with the rest of an interrupted one, else with new files. Sets `result` to
+  // the output of the first nn-worker; empty if there was no update, or it was stopped. is_first:
+  // it is the first one of the command.
   StatusOr<ExitCode> Once(bool is_first, std::string& result) {
     result.clear();
     ModelDirectory directory(options_.model);
@@ -200,7 +200,7 @@ class Updates {
     if (LeavesOut(DataOf(saved.data, PathsOf(update.files)).status(), update)) return ExitCode::kOk;
     SIMURGH_ASSIGN_OR_RETURN(source.overrides,
                              Overrides(saved, std::move(source.overrides), update.files));
-    // The model's outputs for rows that it was trained on are not those for others.
+    // The model predicts rows that it was trained on better than others: they cannot calibrate it.
     if (update.repeats) source.overrides.push_back(CalibrationOverride(manifest));
     StatusOr<ClusterConfig> config =
         ParseClusterConfig(source.yaml, source.path, source.overrides, InputFiles::kCheck);
@@ -227,11 +227,11 @@ class Updates {
     return code;
   }
 
-  // Whether a signal has stopped the last one.
+  // Returns whether a signal has stopped the last update.
   bool was_stopped() const { return was_stopped_; }
-  // Names of its files.
+  // Returns the names of the last update's files.
   const std::vector<std::string>& names() const { return names_; }
-  // Whether the last one was an interrupted one, so that the new files remain.
+  // Returns whether the last update was an interrupted one, so that the new files remain.
   bool has_more() const { return queue_.has_more(); }
 
  private:
@@ -285,7 +285,7 @@ class Updates {
     return overrides;
   }
 
-  // A schedule that has ended at 0 would train nothing.
+  // Warns of a learning rate that is nearly 0 because its schedule has ended: it trains nothing.
   static void WarnOfRate(const ClusterConfig& config, uint64_t step) {
     constexpr float kLeast = 0.01F;
     const auto warn = [step](const std::string& what, const std::string& key,
@@ -333,10 +333,10 @@ class Updates {
   UpdateQueue queue_;
   std::vector<std::string> names_;
   bool was_stopped_ = false;
-  bool has_started_ = false;  // A daemon, so that the configuration is good.
+  bool has_started_ = false;  // A daemon has started, so the configuration is good.
 };
 
-// Returns whether a signal asks to end.
+// Waits for a signal that ends the command, for `time` at most. Returns whether there was one.
 bool AwaitSignal(std::chrono::seconds time) {
   const sigset_t signals = HandledSignals();
   const timespec patience{.tv_sec = time.count(), .tv_nsec = 0};
@@ -354,7 +354,7 @@ void PrintResult(const std::string& result, const std::vector<std::string>& name
   PrintJson(json);
 }
 
-// INVALID_ARGUMENT is an error of arguments, data or configuration.
+// Runs the command. Errors: INVALID_ARGUMENT for arguments, data or configuration.
 StatusOr<ExitCode> Update(UpdateOptions options) {
   constexpr std::chrono::seconds kLook{1};
   std::error_code ignored;
@@ -372,7 +372,7 @@ StatusOr<ExitCode> Update(UpdateOptions options) {
   SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));
   SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
-  std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
+  std::signal(SIGCHLD, SIG_DFL);  // If ignored, the signal would reap children.
   const sigset_t signals = HandledSignals();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   Updates updates(options, *folder);

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSettled{5};
 
-// In one folder, a name stands for one file.
+// Warns of files whose names were trained on with another content. All files must be of one folder,
+// because the same name in another folder can be another file.
 void WarnOfNames(const std::vector<DayFile>& files, const std::vector<DataFile>& trained) {
   const auto folder = [](const DayFile& file) { return fs::path(file.path).parent_path(); };
   for (const DayFile& file : files) {
@@ -65,7 +66,7 @@ std::optional<UpdateFiles> UpdateQueue::Interrupted(const std::optional<ModelUpd
 UpdateFiles UpdateQueue::NewFiles(std::vector<DayFile> found,
                                   const std::vector<DataFile>& trained) {
   UpdateFiles update;
-  std::vector<DataFile> contents = trained;  // Of trained files, then of the update's.
+  std::vector<DataFile> contents = trained;  // Trained files, then those of the update.
   std::vector<std::string> renamed;
   for (DayFile& file : found) {
     const bool is_refused = std::ranges::any_of(refused_, [&](const DataFile& other) {
