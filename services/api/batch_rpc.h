@@ -127,8 +127,8 @@ class BatchClient : public EmbeddingPort {
   const std::chrono::milliseconds call_timeout_;
   const LearningRates& rates_;
   const BatchLayout layout_;
-  BufferPool memory_;  // For argmax.
-  // On the executor:
+  BufferPool memory_;  // Memory of argmax.
+  // The following members are used on the executor only.
   uint32_t next_worker_ = 0;
   Random traces_;
   uint64_t spans_ = 0;

@@ -190,7 +190,7 @@ class DenseClient : public DensePort {
   const rpc::asio::any_io_executor executor_;
   const std::vector<std::unique_ptr<DenseServer>> servers_;
   const std::chrono::milliseconds call_timeout_;
-  Random traces_;  // On the executor.
+  Random traces_;  // Used on the executor only.
 };
 
 }  // namespace simurgh

@@ -545,7 +545,7 @@ class NnWorker : public Daemon {
   std::unique_ptr<LoaderBuffer> fed_;   // Null: the nn-worker reads the files.
   std::unique_ptr<LoaderService> feeding_;
   std::unique_ptr<ClusterPort> cluster_;
-  std::unique_ptr<Checkpointer> checkpointer_;  // Null like saver_.
+  std::unique_ptr<Checkpointer> checkpointer_;  // Null if saver_ is null.
   std::unique_ptr<PeerMonitor> monitor_;        // Null with --standalone.
 };
 

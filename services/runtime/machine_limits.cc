@@ -48,7 +48,7 @@ void CheckLimits(int /*argc*/, char** argv, char** /*environment*/) {
   Check(argv[0], RLIMIT_STACK, kLeastStack, "stacks", "ulimit -s");
 }
 
-// Before the constructors of shared libraries, some of which crash without memory.
+// Runs before the constructors of shared libraries, some of which crash without memory.
 __attribute__((section(".preinit_array"), used)) void (*const kCheckLimits)(int, char**,
                                                                             char**) = CheckLimits;
 

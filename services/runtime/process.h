@@ -29,7 +29,7 @@ namespace simurgh {
 class StopSignals {
  public:
   StopSignals(std::stop_source stop, std::function<void()> on_hangup);
-  ~StopSignals() { thread_.Stop(); }  // Before the signal set is destroyed.
+  ~StopSignals() { thread_.Stop(); }  // Ends the thread before the signal set is destroyed.
 
  private:
   void Wait();

@@ -364,7 +364,7 @@ void ClusterProcesses::LookElsewhere() {
     if (!view_) Say("training has ended");
     return;
   }
-  // Where the first nn-worker runs, its end and its log follow.
+  // On the host of the first nn-worker, its own end and its log show the reason.
   if (watch_->was_told() && std::ranges::any_of(children_, IsFirstTrainer)) return;
   Say(absl::StrCat("training has failed: ", end->message()));
   failure_ = ExitCode::kRuntimeFailure;

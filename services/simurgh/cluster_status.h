@@ -59,9 +59,9 @@ struct ClusterStatus {
 // unix_time: now, in seconds.
 ClusterStatus StatusOf(const std::vector<DaemonAnswers>& answers, double unix_time);
 
-// For people: columns, reasons, and the bound.
+// Returns a text for people: columns, reasons, and the bound.
 std::string ToTable(const ClusterStatus& status);
-// For programs: one object on one line. Absent values are null.
+// Returns one object on one line, for programs. Absent values are null.
 std::string ToJson(const ClusterStatus& status);
 
 }  // namespace simurgh
