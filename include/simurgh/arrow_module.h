@@ -76,22 +76,22 @@ enum simurgh_arrow_kind {
   SIMURGH_ARROW_IPC_STREAM = 2
 };
 
-/* What to read. */
+/* The input of a reader. */
 struct simurgh_arrow_input {
   enum simurgh_arrow_kind kind;
   const char* path;  /* A file, or a URI such as s3://bucket/key. Null: the next two. */
-  int descriptor;    /* Of a stream; stays open, and with the caller. -1: it is in memory. */
+  int descriptor;    /* A stream, which the caller closes. -1: the input is in memory. */
   const void* bytes; /* A stream or IPC file in memory, which outlives the reader and its rows. */
   size_t size;
 };
 
-struct simurgh_arrow_reader; /* Of the module. */
+struct simurgh_arrow_reader; /* Defined by the module. */
 
 /* A file that list() finds. */
 struct simurgh_arrow_file {
-  const char* path; /* As open() takes it. */
+  const char* path; /* A path for open(). */
   uint64_t bytes;
-  int64_t modified_ns; /* Since 1970. */
+  int64_t modified_ns; /* Nanoseconds since 1970. */
 };
 typedef void (*simurgh_arrow_file_function)(void* context, const struct simurgh_arrow_file* file);
 
@@ -104,7 +104,7 @@ struct simurgh_arrow_module {
                                     struct simurgh_arrow_message* message);
   void (*close)(struct simurgh_arrow_reader* reader);
 
-  /* The columns of the input, as a struct; the caller releases it. */
+  /* Sets the columns of the input, as a struct; the caller releases it. */
   enum simurgh_arrow_result (*schema)(struct simurgh_arrow_reader* reader,
                                       struct ArrowSchema* schema,
                                       struct simurgh_arrow_message* message);
@@ -115,20 +115,21 @@ struct simurgh_arrow_module {
                                       size_t count, struct ArrowSchema* types,
                                       struct simurgh_arrow_message* message);
 
-  /* Rows of the input; -1: unknown. */
+  /* Returns the number of rows of the input; -1: unknown. */
   int64_t (*rows)(struct simurgh_arrow_reader* reader);
 
-  /* Leaves out as many of the next rows as cost no decoding, at most `rows`. */
+  /* Leaves out as many of the next rows as cost no decoding, at most `rows`. Returns their number.
+   */
   uint64_t (*skip)(struct simurgh_arrow_reader* reader, uint64_t rows);
 
-  /* The next rows, as a struct of the selected columns in their order; the caller releases it.
+  /* Sets the next rows, as a struct of the selected columns in their order; the caller releases it.
    * SIMURGH_ARROW_END: there are no more. */
   enum simurgh_arrow_result (*next)(struct simurgh_arrow_reader* reader, struct ArrowArray* rows,
                                     struct simurgh_arrow_message* message);
 
-  /* The files that a URI names, in order of their paths: one, those of a folder whose names end in
-   * `.parquet`, or those that match `*` and `[...]` in a path. What follows `?` in a URI are
-   * options of the file system. */
+  /* Calls `found` for the files that a URI names, in order of their paths: one, those of a folder
+   * whose names end in `.parquet`, or those that match `*` and `[...]` in a path. Options of the
+   * file system follow `?` in a URI. */
   enum simurgh_arrow_result (*list)(const char* uri, simurgh_arrow_file_function found,
                                     void* context, struct simurgh_arrow_message* message);
 };

@@ -45,10 +45,10 @@ typedef struct simurgh_cell {
 
 /* Configuration of one instance. */
 typedef struct simurgh_setup {
-  simurgh_text name;           /* Of the feature or derived column. */
-  const simurgh_text* columns; /* Of the cells passed to process, in order. */
+  simurgh_text name;           /* Name of the feature or derived column. */
+  const simurgh_text* columns; /* Names of the columns whose cells process receives, in order. */
   size_t column_count;
-  const simurgh_text* parameters; /* From the configuration. */
+  const simurgh_text* parameters; /* Parameters in the configuration. */
   size_t parameter_count;
   size_t dense_width; /* Dense values per row; 0: ids. */
 } simurgh_setup;
@@ -58,10 +58,10 @@ typedef struct simurgh_setup {
  * initially 0. The other fields are null or 0. */
 typedef struct simurgh_output {
   uint64_t* ids;
-  float* weights; /* Finite. */
+  float* weights; /* Weights must be finite. */
   size_t capacity;
   size_t count;
-  float* dense; /* Finite. */
+  float* dense; /* Values must be finite. */
 } simurgh_output;
 
 /* Room for an error message with its remedy, ended by 0. */
@@ -82,7 +82,8 @@ typedef struct simurgh_plugin {
   /* Returns a new instance, or null and a message. */
   void* (*create)(const simurgh_setup* setup, simurgh_message* message);
 
-  /* cells: setup->column_count. A message only with a verdict other than OK. */
+  /* Processes a row. cells: setup->column_count. Sets a message only with a verdict other than OK.
+   */
   simurgh_verdict (*process)(void* instance, const simurgh_cell* cells, simurgh_output* output,
                              simurgh_message* message);
 
