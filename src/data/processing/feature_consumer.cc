@@ -17,7 +17,7 @@ namespace {
 struct Derived {
   Plugin plugin;
   std::vector<size_t> columns;
-  std::vector<float> values;  // The current row.
+  std::vector<float> values;  // Values of the current row.
 };
 
 class FeatureConsumer final : public RowConsumer {
@@ -75,7 +75,7 @@ class FeatureConsumer final : public RowConsumer {
   }
 
  private:
-  // The seed, if all that is made of a column are hashes by it.
+  // Returns the seed of a column whose only uses are hashes by one seed.
   std::optional<uint64_t> OnlySeedOf(size_t column) const {
     const auto reads = [column](const std::vector<size_t>& columns) {
       return std::ranges::find(columns, column) != columns.end();
@@ -93,10 +93,10 @@ class FeatureConsumer final : public RowConsumer {
     return only;
   }
 
-  std::vector<bool> is_read_;  // By column.
+  std::vector<bool> is_read_;  // One per column.
   size_t first_derived_;       // Index of the first derived value among the dense columns.
   std::vector<FeatureIds> features_;
-  std::vector<size_t> numbers_;  // Of features_ among all features.
+  std::vector<size_t> numbers_;  // Index of each of features_ among all features.
   std::vector<Derived> derived_;
 };
 

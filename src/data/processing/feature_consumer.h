@@ -16,10 +16,10 @@
 
 namespace simurgh {
 
-// One value of a cell. Lifetime: of the line.
+// One value of a cell. Lifetime: that of the line.
 struct Token {
   std::string_view text;
-  uint64_t number = 0;  // If is_number.
+  uint64_t number = 0;  // Valid if is_number.
   bool is_number = false;
   bool has_weight = false;
   float weight = 1.0F;
@@ -47,14 +47,15 @@ class RowCells {
     tokens_.insert(tokens_.end(), before_.begin() + static_cast<ptrdiff_t>(first),
                    before_.begin() + static_cast<ptrdiff_t>(ends_before_[index]));
   }
-  // columns: by column, whether its cell equals that of the row before; empty: none does.
+  // Sets whether each column's cell equals that of the row before. columns: one per column; empty:
+  // none does.
   void SetRepeated(std::span<const bool> columns) { repeated_ = columns; }
 
   std::span<const Token> cell(size_t index) const {
     const size_t first = index == 0 ? 0 : ends_[index - 1];
     return std::span(tokens_).subspan(first, ends_[index] - first);
   }
-  // Whether all these columns' cells equal those of the row before.
+  // Returns whether all these columns' cells equal those of the row before.
   bool AreRepeated(std::span<const size_t> columns) const {
     return !repeated_.empty() &&
            std::ranges::all_of(columns, [this](size_t column) { return repeated_[column]; });
@@ -63,12 +64,12 @@ class RowCells {
  private:
   std::vector<Token> tokens_;
   std::vector<size_t> ends_;
-  std::vector<Token> before_;  // Of the last whole row.
+  std::vector<Token> before_;  // Tokens of the last whole row.
   std::vector<size_t> ends_before_;
   std::span<const bool> repeated_;
 };
 
-// The first values of these columns of a row for a message, each as Quoted.
+// Returns the first values of these columns of a row, each Quoted(), for a message.
 std::string QuotedValues(const RowCells& cells, std::span<const size_t> columns);
 
 // Receives the parsed cells of each row.
@@ -78,25 +79,26 @@ class RowConsumer {
  public:
   virtual ~RowConsumer() = default;
 
-  // Whether the consumer reads the column. Parsers may leave the cells of others empty.
+  // Returns whether the consumer reads the column. Parsers may leave the cells of others empty.
   virtual bool Reads(size_t column) const = 0;
 
-  // Features whose ids are the hashes of one column's values, and no more.
+  // A feature whose ids are just the hashes of one column's values.
   struct Hashed {
     size_t feature;
     size_t column;
-    uint64_t seed;  // Of HashText().
+    uint64_t seed;  // Seed of HashText().
   };
-  // Hands over those of these columns of which nothing else is made, by one seed each. The caller
+  // Hands over the hashed features of those columns that have no other use and one seed. The caller
   // adds their ids; Consume() no longer does, and their cells may be empty.
   virtual std::vector<Hashed> TakeHashed(std::span<const size_t> /*columns*/) { return {}; }
 
-  // cells: one per column.
+  // Adds a row to the open sample. cells: one per column.
   // Errors: INVALID_ARGUMENT naming feature or column, value and remedy.
   virtual Status Consume(const RowCells& cells, BatchBuilder& builder) = 0;
 };
 
-// Adds every feature's ids, and the derived dense values of `config`, to the open sample.
+// Returns a consumer that adds every feature's ids, and the derived dense values of `config`, to
+// the open sample.
 // warns: whether weights that are too large are logged.
 // Errors: INVALID_ARGUMENT for a plug-in that cannot be loaded or refuses its parameters.
 StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(

@@ -38,12 +38,12 @@ namespace {
 using Hash = ProcessingConfig::Hash;
 using Missing = ProcessingConfig::Missing;
 
-// Whether a number is its own id.
+// Returns whether a number is its own id.
 bool KeepsNumbers(const ProcessingConfig& processing) {
   return processing.hash == Hash::kNone || (processing.hash == Hash::kAuto && processing.seed == 0);
 }
 
-// Whether the ids of a cell of numbers are these numbers, without further processing.
+// Returns whether the ids of a cell of numbers are these numbers, without further processing.
 bool TakesNumbersAsTheyAre(const FeatureConfig& config, size_t columns) {
   const ProcessingConfig& processing = config.processing;
   return KeepsNumbers(processing) && columns == 1 && processing.plugin.path.empty() &&
@@ -104,7 +104,7 @@ Status FeatureIds::BadToken(const Token& token, std::string_view problem) const 
 StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Token& token) const {
   const ProcessingConfig& processing = config_.processing;
   if (processing.date != ProcessingConfig::Date::kNone) {
-    const auto days = ParseNumberCell(token.text);  // As the column of dates gives them.
+    const auto days = ParseNumberCell(token.text);  // A column of dates gives days.
     if (!days)
       return BadToken(token, "is not a date; correct it, or add it to data.missing_values");
     return processing.date == ProcessingConfig::Date::kHour ? HourOf(*days) : WeekdayOf(*days);
@@ -148,10 +148,11 @@ Status FeatureIds::OfCell(std::span<const Token> tokens, std::vector<uint64_t>& 
 
 namespace {
 
-// A row's gradient grows with the weight, and so does its effect on the sum.
+// Larger weights get a warning: a row's gradient grows with the weight, as does its effect on the
+// sum.
 constexpr float kLargeWeight = 1'000;
 
-// Once in a process: files are read by several threads, and again in each epoch.
+// Warns once in a process: files are read by several threads, and again in each epoch.
 void WarnOfLargeWeight(const std::string& feature, std::string_view value, float weight) {
   static std::atomic<bool> has_warned = false;
   if (has_warned.exchange(true)) return;
@@ -213,7 +214,8 @@ Status FeatureIds::CheckCrossed(const RowCells& cells,
                  config_.name, kMaxCrossedIds, counts);
 }
 
-// Every combination, the last column's tokens changing fastest; none where a column has none.
+// Sets the ids of all combinations. The last column's tokens change fastest. There are none if a
+// column has none.
 Status FeatureIds::Cross(const RowCells& cells) {
   std::vector<std::vector<uint64_t>> lists(columns_.size());
   for (size_t c = 0; c < columns_.size(); ++c) {
@@ -267,7 +269,7 @@ Status FeatureIds::CheckReserved(const RowCells& cells) const {
   return absl::OkStatus();
 }
 
-// Each row of a hash stack has the weight of its id.
+// Replaces ids by the rows of their hash stacks. Each row has the weight of its id.
 void FeatureIds::Fold() {
   const HashStackConfig& stack = config_.hash_stack;
   if (stack.rounds == 0) return;
@@ -281,7 +283,7 @@ void FeatureIds::Fold() {
   weights_.swap(folded);
 }
 
-// A feature of several columns ignores weights of their cells.
+// Returns whether a row's ids have weights. A feature of several columns ignores those of cells.
 bool FeatureIds::HasWeights(const RowCells& cells) const {
   if (config_.weight_separator != '\0') return true;
   if (columns_.size() > 1) return false;

@@ -20,7 +20,7 @@
 
 namespace simurgh {
 
-// The rows of a hash stack for `id`, whose vector is their sum. With h_0 = id and
+// Sets the rows of a hash stack for `id`, whose vector is their sum. With h_0 = id and
 // h_r = FarmHash64(h_{r-1} as 8 little-endian bytes), row r (from 1) is
 // h_r % buckets + (r - 1) * buckets, so that rounds never share a row. Two ids share all their rows
 // with probability buckets^-rounds.
@@ -40,10 +40,10 @@ inline uint64_t HashText(std::string_view text, uint64_t seed) {
   return HashBytes(text, Mix64(seed));
 }
 
-// A bijection for each seed: integers never collide.
+// Hashes by a bijection for each seed, so that integers never collide.
 inline uint64_t HashInteger(uint64_t value, uint64_t seed) { return Mix64(value + Mix64(seed)); }
 
-// Hash of ids in this order: XXH3 of their little-endian bytes.
+// Returns the hash of ids in this order: XXH3 of their little-endian bytes.
 inline uint64_t CrossIds(std::span<const uint64_t> ids, uint64_t seed) {
   return HashBytes({reinterpret_cast<const char*>(ids.data()), ids.size_bytes()}, Mix64(seed));
 }
@@ -74,8 +74,8 @@ inline constexpr size_t kMaxCrossedIds = 65'536;
 class FeatureIds {
  public:
   // columns: places of the sources among the cells. missing_values: values with a weight that are
-  // missing. value_scales: by index, of values with a weight. warns: whether weights that are too
-  // large are logged. Requires a checked configuration with fitted quantiles.
+  // missing. value_scales: index -> scale, for values with a weight. warns: whether weights that
+  // are too large are logged. Requires a checked configuration with fitted quantiles.
   // Errors: INVALID_ARGUMENT of a plug-in.
   static StatusOr<FeatureIds> Create(const FeatureConfig& config, std::vector<size_t> columns,
                                      const std::vector<std::string>& missing_values = {},
@@ -85,22 +85,23 @@ class FeatureIds {
   const std::string& name() const { return config_.name; }
   const std::vector<size_t>& columns() const { return columns_; }
 
-  // The seed, if an id is HashText() of a value of the only column, and nothing more is done.
+  // Returns the seed, if an id is just HashText() of a value of the only column.
   std::optional<uint64_t> plain_seed() const;
 
-  // The sample's ids; valid until the next call. Those of the last call if cells.AreRepeated().
+  // Returns the sample's ids; valid until the next call. If cells.AreRepeated(), returns those of
+  // the last call.
   // Errors: INVALID_ARGUMENT naming the feature, the value and the remedy.
   StatusOr<const std::vector<uint64_t>*> Of(const RowCells& cells);
 
-  // The id if it is a number that needs no processing, the only one of the sample; else null. Then
-  // Of() gives the ids.
+  // Returns the sample's only id if it is a number that needs no processing. Returns null if the
+  // caller must use Of().
   const uint64_t* OnlyNumber(const RowCells& cells) const {
     if (!takes_numbers_) return nullptr;
     const std::span<const Token> tokens = cells.cell(columns_[0]);
     return tokens.size() == 1 && tokens[0].is_number ? &tokens[0].number : nullptr;
   }
 
-  // Weights of the last ids that Of returned; empty: all 1.
+  // Returns the weights of the last ids that Of() returned; empty: all 1.
   const std::vector<float>& weights() const { return weights_; }
 
  private:
@@ -119,7 +120,7 @@ class FeatureIds {
   Status NoIds(const RowCells& cells) const;
   bool HasWeights(const RowCells& cells) const;
   Status MakeIds(const RowCells& cells);
-  // The common case. False if a token is not a number; then there are no ids.
+  // Sets the ids in the common case. Returns false if a token is not a number; then it sets none.
   bool TakeNumbers(std::span<const Token> tokens);
   // Checks that no value has a reserved id in use.
   Status CheckReserved(const RowCells& cells) const;
@@ -135,7 +136,7 @@ class FeatureIds {
   bool warns_;
   std::optional<std::string_view> unknown_;  // A value of the row outside the vocabulary.
   std::vector<uint64_t> ids_;
-  bool has_ids_ = false;  // Of the last call.
+  bool has_ids_ = false;  // ids_ are those of the last call.
   std::vector<float> weights_;
   std::vector<uint64_t> scratch_;
 };

@@ -39,7 +39,7 @@ void RemoveBlanks(std::string_view& text) {
   }
 }
 
-// Whether it is a sign of the Unicode block of currencies, which has the euro.
+// Returns whether the bytes are a sign of the Unicode block of currencies, which has the euro.
 bool IsCurrency(std::string_view three) {
   return three.size() == 3 && three[0] == '\xe2' && three[1] == '\x82' &&
          static_cast<unsigned char>(three[2]) >= 0xa0;
@@ -60,13 +60,13 @@ bool TakeUnit(std::string_view& text) {
   return found;
 }
 
-// Removes a sign. 0: there is none.
+// Removes a sign. Returns 1 or -1, or 0 if there is none.
 int TakeSign(std::string_view& text) {
   if (Take(text, "+")) return 1;
   return Take(text, "-") || Take(text, kMinus) ? -1 : 0;
 }
 
-// Removes what separates groups of digits.
+// Removes a separator of groups of digits.
 bool TakeThousands(std::string_view& text, char thousands) {
   const auto take = [&](std::string_view sign) { return Take(text, sign); };
   if (thousands == ' ') return std::ranges::any_of(kBlanks, take);
@@ -91,7 +91,7 @@ std::optional<double> ParseWrittenNumber(std::string_view text, const NumberForm
   const bool has_unit = TakeUnit(text);
   if (has_unit && sign == 0) sign = TakeSign(text);
   if (is_in_parentheses && sign != 0) return std::nullopt;
-  // The number as from_chars reads it.
+  // The number in the form for from_chars.
   std::array<char, kMaxBytes> plain;
   size_t size = 0;
   size_t groups = 0;

@@ -12,12 +12,12 @@
 
 namespace simurgh {
 
-// The whole text as a finite number, or nothing. Numbers may have a sign and, at one end, a
+// Returns the whole text as a finite number, or nothing. Numbers may have a sign and, at one end, a
 // currency or percent sign, which is left out: `12.5%` is 12.5. Numbers in parentheses are
 // negative.
 std::optional<double> ParseWrittenNumber(std::string_view text, const NumberFormat& format);
 
-// The same in the default format. Plain numbers are fast.
+// Parses a number in the default format. Plain numbers are fast.
 inline std::optional<double> ParseNumberCell(std::string_view text) {
   double value = 0.0;
   const char* end = text.data() + text.size();
@@ -28,25 +28,25 @@ inline std::optional<double> ParseNumberCell(std::string_view text) {
   return value;
 }
 
-// The same in the format of a column.
+// Parses a number in the format of a column.
 inline std::optional<double> ParseNumberCell(std::string_view text, const NumberFormat& format) {
   return format == NumberFormat() ? ParseNumberCell(text) : ParseWrittenNumber(text, format);
 }
 
-// Whether a cell is one of the texts, or one of their numbers: 4 is 4.0. format: of cells that are
-// numbers.
+// Returns whether a cell is one of the texts, or one of their numbers: 4 is 4.0. format: that of
+// cells that are numbers.
 bool IsAmong(std::string_view cell, const std::vector<std::string>& texts,
              const NumberFormat& format);
 
-// The text of an id of a column of integers. Decimals that are zeros are left out, because programs
-// that keep columns with missing values as floating point numbers write 3 as `3.0`. Nothing for a
-// number in scientific notation, which has lost digits.
+// Returns the text of an id of a column of integers. Leaves out decimals that are zeros, because
+// programs that keep columns with missing values as floating point numbers write 3 as `3.0`.
+// Returns nothing for a number in scientific notation, which has lost digits.
 inline std::optional<std::string_view> IntegerText(std::string_view text) {
   const auto is_digit = [](char c) { return '0' <= c && c <= '9'; };
   size_t end = text.starts_with('-') ? 1 : 0;
   const size_t first = end;
   while (end < text.size() && is_digit(text[end])) ++end;
-  if (end == text.size() || end == first) return text;  // The common case; a text.
+  if (end == text.size() || end == first) return text;  // A plain integer, or a text.
   size_t rest = end;
   if (text[rest] == '.') ++rest;
   const size_t decimals = rest;
@@ -59,7 +59,7 @@ inline std::optional<std::string_view> IntegerText(std::string_view text) {
   return is_scientific ? std::nullopt : std::optional(text);
 }
 
-// The whole text as an integer from -2^63 to 2^64 - 1, in two's complement, or nothing.
+// Returns the whole text as an integer from -2^63 to 2^64 - 1, in two's complement, or nothing.
 inline std::optional<uint64_t> ParseIntegerCell(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto whole = [&](auto value) -> std::optional<uint64_t> {
@@ -70,24 +70,23 @@ inline std::optional<uint64_t> ParseIntegerCell(std::string_view text) {
   return text.starts_with('-') ? whole(int64_t{0}) : whole(uint64_t{0});
 }
 
-// As ParseNumberCell, rounded to a finite float, or nothing.
+// Returns the number of ParseNumberCell() rounded to a finite float, or nothing.
 inline std::optional<float> ParseFloatCell(std::string_view text) {
   const std::optional<double> value = ParseNumberCell(text);
   if (!value || !std::isfinite(static_cast<float>(*value))) return std::nullopt;
   return static_cast<float>(*value);
 }
 
-// The number of boundaries <= value.
-// Requires ascending boundaries.
+// Returns the number of boundaries <= value. Requires ascending boundaries.
 uint64_t BucketOf(std::span<const double> boundaries, double value);
 
-// Up to buckets - 1 distinct ascending values that split `values` into buckets of equal size, as
-// far as ties allow. Requires buckets > 0 and no NaN. Cost: sorts.
+// Returns up to buckets - 1 distinct ascending values that split `values` into buckets of equal
+// size, as far as ties allow. Requires buckets > 0 and no NaN. Cost: sorts.
 std::vector<double> QuantileBoundaries(std::vector<double> values, uint32_t buckets);
 
 double Transformed(ColumnConfig::Transform transform, double value);
 
-// (Transformed(value) - mean) / stddev; may be infinite.
+// Returns (Transformed(value) - mean) / stddev, which may be infinite.
 float Scaled(const ColumnConfig& column, double value);
 
 // Mean and deviation of a sequence of numbers.
@@ -98,7 +97,7 @@ class Moments {
 
   double count() const { return count_; }
   double mean() const { return mean_; }
-  double stddev() const;  // Population deviation; 0 for fewer than two numbers.
+  double stddev() const;  // Returns the population deviation; 0 for fewer than two numbers.
 
  private:
   double count_ = 0.0;
@@ -106,8 +105,8 @@ class Moments {
   double squares_ = 0.0;  // Sum of the squared distances from the mean.
 };
 
-// Whether a binary label's cell is in `positive`; nothing: in neither list. The text decides before
-// the number, since codes such as 01 and 1 can be two values.
+// Returns whether a binary label's cell is in `positive`; nothing: in neither list. The text
+// decides before the number, since codes such as 01 and 1 can be two values.
 std::optional<bool> IsPositive(std::string_view cell, const ColumnConfig& label);
 
 }  // namespace simurgh

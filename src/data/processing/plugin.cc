@@ -31,7 +31,7 @@ class Message {
  public:
   simurgh_message* room() { return &room_; }
 
-  // As one line of printable characters.
+  // Returns the message as one line of printable characters.
   std::string text() const {
     const absl::string_view text(bytes_.data(), strnlen(bytes_.data(), bytes_.size()));
     return text.empty() ? "no reason given" : absl::CHexEscape(text);

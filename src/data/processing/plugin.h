@@ -34,7 +34,7 @@ class Plugin {
   Status MakeIds(const RowCells& cells, std::span<const size_t> columns, std::vector<uint64_t>& ids,
                  std::vector<float>& weights);
 
-  // Overwrites values, (dense_width), with those of the row. Errors: as MakeIds.
+  // Overwrites values, (dense_width), with those of the row. Errors: those of MakeIds.
   Status MakeDense(const RowCells& cells, std::span<const size_t> columns, std::span<float> values);
 
  private:
@@ -48,7 +48,7 @@ class Plugin {
   std::shared_ptr<void> object_;  // Outlives the instance.
   const simurgh_plugin* plugin_ = nullptr;
   std::shared_ptr<void> instance_;
-  std::vector<simurgh_text> values_;  // The current row, cell after cell.
+  std::vector<simurgh_text> values_;  // Values of the current row, cell after cell.
   std::vector<simurgh_cell> cells_;
 };
 

@@ -14,14 +14,14 @@ class Scanner {
   explicit Scanner(std::string_view text) : text_(text) {}
 
   bool is_at_end() const { return text_.empty(); }
-  // One of `any`, or 0.
+  // Takes one of `any`. Returns 0 if none is next.
   char Take(std::string_view any) {
     if (text_.empty() || any.find(text_[0]) == any.npos) return '\0';
     const char taken = text_[0];
     text_.remove_prefix(1);
     return taken;
   }
-  // A number of exactly `digits` digits.
+  // Takes a number of exactly `digits` digits.
   std::optional<int> TakeDigits(size_t digits) {
     if (text_.size() < digits) return std::nullopt;
     int value = 0;
@@ -32,12 +32,12 @@ class Scanner {
     text_.remove_prefix(digits);
     return value;
   }
-  // A number of one or two digits.
+  // Takes a number of one or two digits.
   std::optional<int> TakeNumber() {
     const auto two = TakeDigits(2);
     return two ? two : TakeDigits(1);
   }
-  // The digits after a decimal point.
+  // Takes the digits after a decimal point.
   double TakeFraction() {
     double value = 0;
     for (double place = 0.1; const auto digit = TakeDigits(1); place /= 10) value += *digit * place;
@@ -48,7 +48,7 @@ class Scanner {
   std::string_view text_;
 };
 
-// Hours that "PM" and "AM" add; 0 without one of them.
+// Takes "PM" or "AM". Returns the hours that it adds; 0 without one of them.
 std::optional<int> HalfOfDay(Scanner& text, int hour) {
   Scanner rest = text;
   rest.Take(" ");
@@ -60,7 +60,7 @@ std::optional<int> HalfOfDay(Scanner& text, int hour) {
   return half == 'p' || half == 'P' ? of_noon + 12 : of_noon;
 }
 
-// Seconds of "23:59", "9:05", "23:59:59", "23:59:59.5" or "11:59 PM".
+// Takes "23:59", "9:05", "23:59:59", "23:59:59.5" or "11:59 PM". Returns seconds.
 std::optional<double> TimeOfDay(Scanner& text) {
   const auto hour = text.TakeNumber();
   if (!hour || *hour > 24 || text.Take(":") == '\0') return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<double> TimeOfDay(Scanner& text) {
   return half ? std::optional(seconds + *half * 3600) : std::nullopt;
 }
 
-// Seconds of "Z", "+01:00", "+0100" or "+01"; 0 without an offset.
+// Takes "Z", "+01:00", "+0100" or "+01". Returns seconds; 0 without an offset.
 std::optional<double> Offset(Scanner& text) {
   if (text.Take("Zz") != '\0') return 0;
   const char sign = text.Take("+-");
@@ -90,7 +90,7 @@ std::optional<double> Offset(Scanner& text) {
   return (sign == '-' ? -1 : 1) * (*hours * 3600 + *minutes * 60);
 }
 
-// Seconds of a date and of the rest of a text, which is empty or has the time of day.
+// Returns the seconds of a date and of the rest of a text, which is empty or has the time of day.
 std::optional<double> WithTime(const std::chrono::year_month_day& date, Scanner text) {
   if (!date.ok()) return std::nullopt;
   const double days = std::chrono::sys_days(date).time_since_epoch().count();
@@ -119,7 +119,7 @@ std::optional<double> ParseDate(Scanner text) {
   return WithTime(date, text);
 }
 
-// `29.02.2024`, `2/29/2024 9:05 PM`.
+// Parses `29.02.2024` or `2/29/2024 9:05 PM`. Returns seconds since 1970.
 std::optional<double> ParseOrdered(Scanner text, DateOrder order) {
   const auto first = text.TakeNumber();
   const char between = text.Take("-/.");
@@ -143,7 +143,7 @@ std::optional<double> ParseDate(std::string_view text, DateOrder order) {
 
 constexpr double kSecondsOfDay = 86'400;
 
-// `20240131` of this and the last century.
+// Parses `20240131`, in this or the last century. Returns days since 1970.
 std::optional<double> CompactDays(std::string_view text) {
   int number = 0;
   const char* const end = text.data() + text.size();
@@ -158,7 +158,7 @@ std::optional<double> CompactDays(std::string_view text) {
   return static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count());
 }
 
-// The last whole second. Days are exact to less than a microsecond.
+// Returns the last whole second. Days are exact to less than a microsecond.
 int64_t SecondsOf(double days) {
   return static_cast<int64_t>(std::floor(days * kSecondsOfDay + 1e-4));
 }

@@ -8,26 +8,28 @@
 
 namespace simurgh {
 
-// A date with or without a time of day as seconds since 1970, or a number as it is; nothing for
-// another text. Dates are as in ISO 8601, such as 2024-02-29, 2024/02/29 23:59 or
-// 2024-02-29T23:59:59.5+01:00; without an offset they are in UTC. In another order they are also as
-// 29.02.2024, 29/2/2024 9:05 or 29-02-2024 09:05 PM, or as 02/29/2024.
+// Returns a date with or without a time of day as seconds since 1970, or a number as it is; nothing
+// for another text. Dates have the form of ISO 8601, such as 2024-02-29, 2024/02/29 23:59 or
+// 2024-02-29T23:59:59.5+01:00; without an offset they are in UTC. In another order they can also be
+// 29.02.2024, 29/2/2024 9:05 or 29-02-2024 09:05 PM, or 02/29/2024.
 std::optional<double> ParseTimeCell(std::string_view text, DateOrder order = DateOrder::kYearFirst);
 
-// A Unix time as days since 1970, UTC. The unit follows from the size: seconds up to the year 5138,
-// then milliseconds, microseconds, nanoseconds.
+// Returns a Unix time as days since 1970, UTC. The unit follows from the size: seconds up to the
+// year 5138, then milliseconds, microseconds, nanoseconds.
 double EpochDays(double number);
 
-// The days since 1970, UTC, of such a date, of `20240131`, or of a Unix time; or nothing.
+// Returns the days since 1970, UTC, of a date for ParseTimeCell(), of `20240131`, or of a Unix
+// time; or nothing.
 std::optional<double> ParseDateCell(std::string_view text, DateOrder order = DateOrder::kYearFirst);
 
-// The number of a cell of a column of single numbers.
+// Returns the number of a cell of a column of single numbers.
 inline std::optional<double> ParseCell(const ColumnConfig& column, std::string_view cell) {
   return column.date ? ParseDateCell(cell, column.date_order)
                      : ParseNumberCell(cell, column.numbers);
 }
 
-// The hour of a day, 0 to 23, and the day of a week, 0 to 6 from Monday, of such days.
+// Returns the hour of the day, 0 to 23, or the day of the week, 0 to 6 from Monday. days: since
+// 1970, UTC.
 int HourOf(double days);
 int WeekdayOf(double days);
 
