@@ -34,17 +34,17 @@ using arrow::Type;
 using arrow::Values;
 using arrow::ValuesOf;
 
-// Lists of values. The outermost array of a column, or what it is without lists.
+// Lists of values: the outermost array of a column, or kNone if it has no lists.
 struct Lists {
   enum class Kind : uint8_t { kNone, kSmall, kLarge, kFixed };
   Kind kind = Kind::kNone;
-  int32_t width = 0;  // kFixed: elements.
+  int32_t width = 0;  // kFixed: elements of a list.
 
   const uint8_t* validity = nullptr;
   const void* offsets = nullptr;
   int64_t offset = 0;
   int64_t end_of_data = 0;
-  const uint8_t* struct_validity = nullptr;  // Of elements that are structs.
+  const uint8_t* struct_validity = nullptr;  // Validity of elements that are structs.
   int64_t struct_offset = 0;
 };
 
@@ -103,7 +103,7 @@ Status TakeValues(const ArrowArray& array, Values& values) {
   return TakeValues(*array.dictionary, *values.dictionary);
 }
 
-// The number of an integer, a boolean or a place in a dictionary.
+// Calls `use` with an element that is an integer or a place in a dictionary.
 template <typename Function>
 auto WithInteger(const Values& values, int64_t i, const Function& use) {
   switch (values.type) {
@@ -129,7 +129,7 @@ auto WithInteger(const Values& values, int64_t i, const Function& use) {
 // Room for the digits of numbers whose texts are used.
 class Digits {
  public:
-  static constexpr size_t kBytes = 32;  // Of a number.
+  static constexpr size_t kBytes = 32;  // Bytes for one number.
 
   // Forgets the texts, and makes room for `numbers`.
   void Reset(size_t numbers) {
@@ -187,7 +187,7 @@ StatusOr<std::string_view> TextAt(const Values& values, int64_t i) {
   }
 }
 
-// The digits of a decimal, without its scale.
+// Returns the digits of a decimal, without its scale.
 __extension__ using Integer = __int128;
 Integer DecimalAt(const Values& values, int64_t i) {
   Integer number = 0;
@@ -199,7 +199,7 @@ Integer DecimalAt(const Values& values, int64_t i) {
   return number;
 }
 
-// An element as a number, or nothing. Texts have none.
+// Returns an element as a number, or nothing for a text.
 std::optional<double> NumberAt(const Values& values, int64_t i) {
   switch (values.type) {
     case Type::kBool: {
@@ -223,8 +223,8 @@ std::optional<double> NumberAt(const Values& values, int64_t i) {
   }
 }
 
-// The text of an id that is a float or a decimal. Integers up to 2^53 are written as such, and
-// decimals without a scale of any size.
+// Returns the text of an id that is a float or a decimal. Integers up to 2^53, and decimals without
+// a scale of any size, are written as integers.
 std::string_view FloatText(const Values& values, int64_t i, double number, Digits& digits) {
   constexpr double kExact = 9'007'199'254'740'992;
   if (values.type == Type::kDecimal && values.scale == 0) {
@@ -241,7 +241,7 @@ std::string_view FloatText(const Values& values, int64_t i, double number, Digit
                                      : digits.Text(number);
 }
 
-// Sets the array of a dictionary to that of its element. False: it is null.
+// Replaces an element of a dictionary array by the value it refers to. Returns false for a null.
 StatusOr<bool> Follow(const Values*& values, int64_t& i) {
   if (!values->is_valid(i)) return false;
   if (values->dictionary == nullptr) return true;
@@ -255,7 +255,7 @@ StatusOr<bool> Follow(const Values*& values, int64_t& i) {
   return values->is_valid(i);
 }
 
-// An element as text; none: it is missing.
+// Returns an element as text; none: it is missing.
 StatusOr<std::optional<std::string_view>> IdAt(const Values& all, int64_t i, Digits& digits) {
   const Values* values = &all;
   SIMURGH_ASSIGN_OR_RETURN(const bool has_value, Follow(values, i));
@@ -270,7 +270,7 @@ StatusOr<std::optional<std::string_view>> IdAt(const Values& all, int64_t i, Dig
   return WithInteger(*values, i, [&](auto number) { return digits.Text(number); });
 }
 
-// An element as a number or, if it is one, as a text. A time in a column of dates is in seconds.
+// Sets a cell to an element: a text or a number. A time in a column of dates is in seconds.
 Status SetNumber(const Values& all, int64_t i, bool is_date, Cell& cell) {
   const Values* values = &all;
   SIMURGH_ASSIGN_OR_RETURN(const bool has_value, Follow(values, i));
@@ -287,12 +287,12 @@ Status SetNumber(const Values& all, int64_t i, bool is_date, Cell& cell) {
   return absl::OkStatus();
 }
 
-// Hashes of ids, as HashText() of their texts.
+// Computes HashText() of the texts of ids.
 class IdHasher {
  public:
   IdHasher(uint64_t seed, const std::vector<std::string>& missing_values)
       : seed_(Mix64(seed)), missing_(missing_values), known_(kKnown) {
-    known_[0].bits = 1;  // Its place is another, as is that of 0 for all others.
+    known_[0].bits = 1;  // Matches no number at first, since 1 is kept elsewhere.
     for (const std::string& text : missing_values) {
       may_be_integer_ = may_be_integer_ || text.find_first_of("0123456789") != text.npos;
     }
@@ -307,7 +307,7 @@ class IdHasher {
 
   template <typename Number>
   size_t HashInteger(Number number, uint64_t* hash) {
-    // Signed and unsigned numbers of the same bits do not meet in a column.
+    // A column does not have signed and unsigned numbers of the same bits.
     const auto bits = static_cast<uint64_t>(number);
     Known& known = known_[PlaceOf(bits)];
     if (known.bits != bits) [[unlikely]] {
@@ -347,7 +347,7 @@ Status NotStruct() {
 
 }  // namespace
 
-// Where the values of a dictionary are.
+// The memory of a dictionary's values.
 struct DictionaryPlace {
   const void* validity = nullptr;
   const void* data = nullptr;
@@ -360,7 +360,7 @@ struct DictionaryPlace {
 
 struct HashedDictionaries::Hashed {
   DictionaryPlace place;
-  std::shared_ptr<const ArrowOwner<ArrowArray>> batch;  // Keeps the place.
+  std::shared_ptr<const ArrowOwner<ArrowArray>> batch;  // Keeps the memory of `place`.
   // The hashes of each value, none or one, and where they end.
   std::vector<uint64_t> hashes;
   std::vector<uint32_t> ends;
@@ -373,29 +373,28 @@ struct ArrowRows::Column {
   ColumnConfig config;
   Lists lists;
   Values values;
-  std::optional<Values> weights;  // Of the values of a list.
+  std::optional<Values> weights;  // Weights of the values of a list.
 
-  Digits digits;  // Of the row.
+  Digits digits;  // Digits of the row.
   std::vector<std::string_view> list;
   std::vector<float> list_weights;
 
   std::optional<IdHasher> hasher;
-  RowHashes ids;                                                 // Of all rows.
-  HashedDictionaries::Of* dictionaries = nullptr;                // Of this column, of all threads.
-  std::shared_ptr<const HashedDictionaries::Hashed> dictionary;  // The last one.
+  RowHashes ids;                                   // Hashed ids of all rows.
+  HashedDictionaries::Of* dictionaries = nullptr;  // This column's, shared by all threads.
+  std::shared_ptr<const HashedDictionaries::Hashed> dictionary;  // The last one used.
 
   bool has_lists() const { return lists.kind != Lists::Kind::kNone; }
   Status Take(const ArrowArray& array, int64_t rows);
-  // Sets `hashes` and `ends` of the rows from `first` on.
-  // batch: that of the array.
+  // Sets `ids` of the rows from `first` on. batch: that of the array.
   Status HashRows(int64_t first, int64_t rows,
                   const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch);
   Status HashDictionary(const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch);
-  // Appends the hashes of values or, with `each_end`, sets them and where each ends; no ends if
-  // each value has one.
+  // Appends the hashes of values or, with `each_end`, sets the hashes and where those of each value
+  // end; no ends if each value has one.
   Status HashValues(const Values& of, int64_t first, int64_t end, bool each_end,
                     std::vector<uint64_t>& into, std::vector<uint32_t>& value_ends);
-  // The elements of a row's list; empty for a missing one.
+  // Returns the range of a row's list; empty for a missing one.
   StatusOr<std::pair<int64_t, int64_t>> ListOf(int64_t row) const;
   Status TakeList(const ArrowArray& array);
   Status Read(int64_t row, Cell& cell);
@@ -622,7 +621,7 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
     const std::vector<uint32_t>& dictionary_ends = dictionary->ends;
     const auto known = static_cast<uint64_t>(dictionary_ends.size());
     const bool has_all = of.validity == nullptr && dictionary_hashes.size() == known;
-    if (has_all && of.type == Type::kInt32) {  // The most frequent case gets a loop of its own.
+    if (has_all && of.type == Type::kInt32) {  // The most frequent case has a separate loop.
       const auto* const places = static_cast<const uint32_t*>(of.data) + of.offset + first;
       const auto count = static_cast<size_t>(end - first);
       if (count > 0 && *std::max_element(places, places + count) >= known) {
@@ -647,7 +646,7 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
       return 1;
     });
   }
-  if (of.type == Type::kInt64) {  // The most frequent type gets a loop of its own.
+  if (of.type == Type::kInt64) {  // The most frequent type has a separate loop.
     return for_each(
         [&](int64_t i, uint64_t* hash) { return hasher->HashInteger(of.at<int64_t>(i), hash); });
   }

@@ -49,8 +49,8 @@ StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const A
                                                bool needs_labels,
                                                const std::set<std::string>& elsewhere = {});
 
-// The last dictionary of each column, hashed by the first thread that needs it. For all ArrowRows
-// of a file.
+// The last dictionary of each column, hashed by the first thread that needs it. All ArrowRows of a
+// file share it.
 //
 // Threads: any.
 class HashedDictionaries {
@@ -71,18 +71,18 @@ class HashedDictionaries {
 
 // Reads rows of Arrow arrays as cells, in place.
 //
-// Read: integers, booleans (0 and 1), floats, decimals, texts and bytes, dates and times (as
-// integers, in a column of dates as seconds), each also as a dictionary; and lists of those. A list
-// of structs of two is one of values and weights. A null is missing, and so is a float that is no
-// number. An id of an integer, or of a float that is one, is its decimal text.
+// Supported types: integers, booleans (0 and 1), floats, decimals, texts and bytes, dates and times
+// (as integers, in a column of dates as seconds), each also as a dictionary; and lists of those. A
+// list of structs of two has values and weights. Nulls and floats that are NaN are missing. An id
+// of an integer, or of a float that is one, is its decimal text.
 //
-// The arrays are of the module, which is trusted to give buffers of the size that Arrow requires.
+// The module gives the arrays, and is trusted to give buffers of the size that Arrow requires.
 // Counts, offsets and places beyond them are errors.
 //
 // Threads: one owner.
 class ArrowRows {
  public:
-  // columns: those of the rows, in the order of the schema's children.
+  // columns: the columns of the rows, in the order of the schema's children.
   // Errors: INVALID_ARGUMENT for a type that is not read, or that the column cannot have.
   static StatusOr<ArrowRows> Create(const ArrowSchema& schema, std::vector<ColumnConfig> columns);
   ~ArrowRows();
@@ -99,7 +99,7 @@ class ArrowRows {
   bool HasWeights(size_t column) const;
   struct RowHashes {
     std::vector<uint64_t> hashes;
-    std::vector<uint32_t> ends;  // By row; empty: each row has one.
+    std::vector<uint32_t> ends;  // End of each row in `hashes`; empty: each row has one hash.
 
     std::span<const uint64_t> of(size_t row) const {
       if (ends.empty()) return {hashes.data() + row, 1};
@@ -107,8 +107,8 @@ class ArrowRows {
       return {hashes.data() + first, ends[row] - first};
     }
   };
-  // Of a column of Hash(), the hashes of the ids that rows have. The caller may swap the vectors
-  // for others. Lifetime: until Take().
+  // Returns the hashes of the rows' ids in a column of Hash(). The caller may swap the vectors for
+  // others. Lifetime: until Take().
   RowHashes& Hashes(size_t column);
 
   // Takes the rows [first, first + count) of a record batch. Errors: DATA_LOSS naming the column,
@@ -117,7 +117,7 @@ class ArrowRows {
 
   size_t rows() const { return rows_; }
 
-  // Sets the cell of each column, or of each that is not hashed. cells: by column. Requires
+  // Sets the cell of each column, or of each that is not hashed. cells: one per column. Requires
   // row < rows(). Lifetime of texts and lists: until the next call. Errors: DATA_LOSS naming the
   // column.
   Status Read(size_t row, std::span<Cell* const> cells, bool with_hashed = true);
@@ -129,7 +129,7 @@ class ArrowRows {
   std::vector<Column> columns_;
   std::vector<size_t> read_;  // Columns that are not hashed.
   std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;
-  int64_t first_ = 0;  // Of the rows in the arrays of the columns.
+  int64_t first_ = 0;  // Index of the first row in the arrays of the columns.
   size_t rows_ = 0;
 };
 

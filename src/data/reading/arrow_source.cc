@@ -49,7 +49,7 @@ class Message {
 
   Status Of(simurgh_arrow_result result) const {
     const absl::string_view bytes(bytes_.data(), strnlen(bytes_.data(), bytes_.size()));
-    // As one line of printable characters.
+    // The status has the message as one line of printable characters.
     const std::string text =
         absl::StrReplaceAll(absl::CHexEscape(absl::StripTrailingAsciiWhitespace(bytes)),
                             {{"\\n", "; "}, {"\\'", "'"}, {"\\\"", "\""}});
@@ -86,7 +86,7 @@ std::vector<std::string> PlacesOfModule() {
   return {(folder / kLibrary).string(), (folder / "../lib/simurgh" / kLibrary).string()};
 }
 
-// The module; it stays loaded.
+// Loads the module, which then stays loaded.
 StatusOr<const simurgh_arrow_module*> LoadModule() {
   const std::vector<std::string> places = PlacesOfModule();
   std::string found;
@@ -160,7 +160,7 @@ StatusOr<FileDescriptor> OpenStream(const std::string& path) {
   return socket;
 }
 
-// What IPC files begin with; streams do not.
+// The first bytes of IPC files, which streams lack.
 constexpr std::string_view kMagic = "ARROW1";
 
 bool HasMagic(int descriptor) {
@@ -228,7 +228,7 @@ class ArrowFile {
         module_.select(reader_, columns.data(), columns.size(), types.get(), message.room())));
     return types;
   }
-  // Nothing: there are no more rows.
+  // Returns the next rows; nothing: there are no more.
   StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() {
     ArrowOwner<ArrowArray> rows;
     Message message;
@@ -271,8 +271,8 @@ void AppendText(const Cell& cell, char separator, std::string& text) {
   }
 }
 
-// The columns that folders of a path give, as in `day=2024-01-31/part.parquet`. Source: Apache
-// Hive.
+// Returns the columns that folders of a path give, as in `day=2024-01-31/part.parquet`. Source:
+// Apache Hive.
 std::map<std::string, std::string> ColumnsOfPath(std::string_view path) {
   std::map<std::string, std::string> columns;
   for (size_t end = path.find('/'); end != path.npos; end = path.find('/')) {
@@ -296,12 +296,12 @@ std::map<std::string, std::string> ColumnsOfPath(std::string_view path) {
   return columns;
 }
 
-// How the columns of a file are read.
+// The columns of a file that are read, with their types.
 struct FileTypes {
   std::string path;
-  ArrowOwner<ArrowSchema> schema;     // Of the columns that are read.
-  std::vector<ColumnConfig> columns;  // The same,
-  std::vector<size_t> read;           // and their places among the configured columns.
+  ArrowOwner<ArrowSchema> schema;     // Types of the columns that are read.
+  std::vector<ColumnConfig> columns;  // Configuration of the columns that are read.
+  std::vector<size_t> read;           // Their places among the configured columns.
   std::vector<std::pair<size_t, std::string>> of_path;  // Configured columns with one value.
   std::unique_ptr<HashedDictionaries> dictionaries;
 };
@@ -311,8 +311,8 @@ class ArrowBlock final : public RowBlock {
  public:
   std::shared_ptr<const FileTypes> types;
   std::shared_ptr<const ArrowOwner<ArrowArray>> batch;
-  size_t first = 0;     // In the batch.
-  uint64_t before = 0;  // Rows of the file.
+  size_t first = 0;     // Index of the first row in the batch.
+  uint64_t before = 0;  // Rows of the file before the first row.
 };
 
 class ArrowParser final : public BlockParser {
@@ -408,20 +408,20 @@ class ArrowParser final : public BlockParser {
 
   struct Hashed {
     RowConsumer::Hashed of;
-    size_t place = 0;      // Among the columns of rows_.
-    bool is_last = false;  // Of the features of that column.
+    size_t place = 0;      // Index among the columns of rows_.
+    bool is_last = false;  // The column has no further feature.
   };
 
   const DataConfig config_;
-  const DataConfig lines_;  // Of Text().
+  const DataConfig lines_;  // Format of Text().
   std::unique_ptr<RowParser> parser_;
   std::vector<Hashed> hashed_;
-  std::vector<Cell> cells_;         // By configured column.
-  std::vector<const Cell*> order_;  // As the parser takes them.
+  std::vector<Cell> cells_;         // One per configured column.
+  std::vector<const Cell*> order_;  // Cells in the parser's order.
 
   const ArrowBlock* block_ = nullptr;
   std::shared_ptr<const FileTypes> types_;
-  std::vector<Cell*> row_cells_;  // Of the columns that are read.
+  std::vector<Cell*> row_cells_;  // Cells of the columns that are read.
   std::optional<ArrowRows> rows_;
 };
 
@@ -530,7 +530,7 @@ class ArrowSource final : public ArrowRecords {
                              FindArrowColumns(config_, *schema.get(), needs_labels_, names));
     auto types = std::make_shared<FileTypes>();
     types->path = path;
-    std::vector<size_t> chosen;  // By their place in the file.
+    std::vector<size_t> chosen;  // Places of the columns in the file.
     for (size_t c = 0; c < places.size(); ++c) {
       const ColumnConfig& column = config_.columns[c];
       const bool is_used = (column.kind != ColumnConfig::Kind::kSkip ||
@@ -558,7 +558,7 @@ class ArrowSource final : public ArrowRecords {
     return absl::OkStatus();
   }
 
-  // Takes the next rows of the open file. False: there are none.
+  // Takes the next rows of the open file. Returns false if there are none.
   StatusOr<bool> TakeBatch() {
     for (;;) {
       auto next = file_->Next();
@@ -598,11 +598,11 @@ class ArrowSource final : public ArrowRecords {
   std::vector<size_t> hashable_;  // Configured columns that can be hashed, by the first file.
 
   size_t opened_ = 0;
-  std::unique_ptr<ArrowFile> file_;                      // The last opened one; null at the end.
-  std::shared_ptr<const FileTypes> types_;               // Its own.
-  std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;  // With rows that are not read; or null.
-  size_t next_ = 0;                                      // Row of the batch.
-  uint64_t before_ = 0;                                  // Rows of the file before it.
+  std::unique_ptr<ArrowFile> file_;                      // The last opened file; null at the end.
+  std::shared_ptr<const FileTypes> types_;               // Types of file_.
+  std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;  // Has unread rows; or null.
+  size_t next_ = 0;                                      // Next row of the batch.
+  uint64_t before_ = 0;                                  // Rows of the file before that row.
 };
 
 }  // namespace
@@ -625,7 +625,7 @@ StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri) {
 
 namespace {
 
-// Files, and those that URIs name.
+// Returns the files, with URIs replaced by the files that they name.
 StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& files) {
   std::vector<std::string> all;
   for (const std::string& file : files) {

@@ -14,40 +14,41 @@
 namespace simurgh {
 
 // Reads rows of Parquet and Arrow data by libsimurgh_arrow.so, which is loaded from the path in the
-// environment variable SIMURGH_ARROW_MODULE, from the program's folder, or from lib/simurgh beside
-// it.
+// environment variable SIMURGH_ARROW_MODULE, from the program's folder, or from lib/simurgh next to
+// that.
 //
-// files: of `format: parquet`, files and URIs of files, folders and patterns; of `format: arrow`,
-// IPC files, or streams: `-`, standard input; `unix:PATH`, a socket that a program listens at.
-// Errors: as OpenRowSource; FAILED_PRECONDITION without the module, with the remedy.
+// files: with `format: parquet`, files and URIs of files, folders and patterns; with `format:
+// arrow`, IPC files, or streams: `-`, standard input; `unix:PATH`, a socket on which a program
+// listens. Errors: those of OpenRowSource; FAILED_PRECONDITION without the module, with the remedy.
 StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
                                                      const std::vector<std::string>& files,
                                                      const ReadOptions& options);
 
-// The columns of a Parquet or Arrow file, or of the first of a folder or pattern: ids, those of
-// lists with kListSeparator as their separator; what has weights or is not read is skipped.
-// Errors: as OpenArrowSource.
+// Returns the columns of a Parquet or Arrow file, or of the first of a folder or pattern, as ids.
+// Lists have kListSeparator as their separator; columns that have weights or cannot be read are
+// skipped. Errors: those of OpenArrowSource.
 StatusOr<std::vector<ColumnConfig>> ArrowColumns(DataConfig::Format format,
                                                  const std::string& path);
 
 // Rows of Arrow data in memory.
 class ArrowRecords : public RowSource {
  public:
-  // Goes before the first row of an IPC file or stream, which outlives its rows. Errors: as
+  // Goes before the first row of an IPC file or stream, which outlives its rows. Errors: those of
   // OpenRowSource.
   virtual Status Open(std::string_view bytes) = 0;
-  // Whether Read() gives rows; it then has no error. Errors: as Read().
+  // Returns whether Read() gives rows; it then has no error. Errors: those of Read().
   virtual StatusOr<bool> HasRows() = 0;
 };
-// Errors: FAILED_PRECONDITION as OpenArrowSource.
+// Returns a reader of Arrow data in memory. Errors: FAILED_PRECONDITION without the module.
 StatusOr<std::unique_ptr<ArrowRecords>> NewArrowRecords(const DataConfig& config);
 
-// The files that a URI names, in the order of their names, as the module lists them.
+// A file of a remote file system.
 struct RemoteFile {
   std::string path;
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;  // Since 1970.
+  int64_t modified_ns = 0;  // Nanoseconds since 1970.
 };
+// Returns the files that a URI names, in the order of their names, as the module lists them.
 StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri);
 
 }  // namespace simurgh

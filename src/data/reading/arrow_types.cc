@@ -31,7 +31,7 @@ std::optional<Type> TypeOf(std::string_view format) {
       {"Z", Type::kLargeText},
       {"vu", Type::kTextView},
       {"vz", Type::kTextView},
-      // Days; milliseconds of days; seconds and so on of a day.
+      // Dates in days and milliseconds; times of day in seconds and smaller units.
       {"tdD", Type::kInt32},
       {"tdm", Type::kInt64},
       {"tts", Type::kInt32},
@@ -47,7 +47,7 @@ std::optional<Type> TypeOf(std::string_view format) {
   return found->second;
 }
 
-// The name of a type that is not read.
+// Returns the name of a type that is not read.
 std::string_view NameOfType(std::string_view format) {
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"d:", "decimal of more than 128 bits"},
@@ -86,7 +86,7 @@ bool ReadDecimal(std::string_view format, Values& values) {
   return (bits == 32 || bits == 64 || bits == 128) && std::abs(values.scale) <= kMaxDigits;
 }
 
-// The seconds of a unit of times and dates; 0: it is none.
+// Returns the seconds of a unit of times and dates; 0: the format is neither.
 double SecondsOf(std::string_view format) {
   if (format == "tdD") return 86'400;
   if (format == "tdm") return 1e-3;

@@ -11,7 +11,7 @@
 // Source: the Arrow C data interface, https://arrow.apache.org/docs/format/CDataInterface.html.
 namespace simurgh::arrow {
 
-// What the elements of an array are, without lists and dictionaries.
+// Type of the elements of an array, without lists and dictionaries.
 enum class Type : uint8_t {
   kNull,
   kBool,
@@ -45,15 +45,15 @@ struct Values {
   Type type = Type::kNull;
   int32_t width = 0;                   // kFixedText, kDecimal: bytes.
   int32_t scale = 0;                   // kDecimal: decimals.
-  double seconds = 0;                  // Of a unit of time; 0: no time.
+  double seconds = 0;                  // Seconds of a unit of time; 0: no time.
   std::unique_ptr<Values> dictionary;  // May be null.
 
-  // Of the present array.
+  // The members below belong to the present array.
   const uint8_t* validity = nullptr;  // Bits; null: all are valid.
   const void* data = nullptr;
   const void* offsets = nullptr;         // kText, kLargeText.
-  const void* const* buffers = nullptr;  // kTextView: those of the texts.
-  const int64_t* sizes = nullptr;        // kTextView: of the buffers.
+  const void* const* buffers = nullptr;  // kTextView: buffers of the texts.
+  const int64_t* sizes = nullptr;        // kTextView: sizes of the buffers.
   int64_t count_of_buffers = 0;
   int64_t end_of_data = 0;  // kText, kLargeText: the last offset.
   int64_t offset = 0;
@@ -66,13 +66,14 @@ struct Values {
   }
 };
 
-// The array of a schema without lists. Errors: INVALID_ARGUMENT for a type that is not read.
+// Returns the array of a schema without lists. Errors: INVALID_ARGUMENT for a type that is not
+// read.
 StatusOr<Values> ValuesOf(const ArrowSchema& schema);
 
-// The error of a type that is not read. format: of its schema.
+// Returns the error of a type that is not read. format: that of its schema.
 Status NotRead(std::string_view format);
 
-// The number behind the prefix of a format. False: there is none, or it is negative.
+// Reads the number after the prefix of a format. Returns false if there is none, or a negative one.
 bool ReadWidth(std::string_view format, std::string_view prefix, int32_t* width);
 
 }  // namespace simurgh::arrow

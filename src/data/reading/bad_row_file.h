@@ -18,21 +18,20 @@ namespace simurgh {
 class BadRowFile {
  public:
   static constexpr size_t kRows = 10;
-  static constexpr size_t kTextBytes = 4'096;  // Of a row; longer ones are cut.
+  static constexpr size_t kTextBytes = 4'096;  // Longer rows are cut.
 
-  // The file is next to the model's directory: DIRECTORY.bad-rows<process>.csv. Without a directory
-  // there is none. It is written with the first row, and replaces an older one.
+  // Prepares a file next to the model's directory: DIRECTORY.bad-rows<process>.csv. Without a
+  // directory there is none. The first row creates the file, which replaces an older one.
   BadRowFile(const CheckpointConfig& checkpoint, std::string_view process);
 
   // Writes one of the first kRows rows, unless a row of its place is written: later epochs find the
-  // same rows. The log names the file with the first one, or why it cannot
-  // be written.
+  // same rows. With the first one, logs the file, or why it cannot be written.
   void Add(std::string_view place, std::string_view reason, std::string_view row);
 
  private:
   Mutex mutex_;
   std::string path_ ABSL_GUARDED_BY(mutex_);                 // Empty: no file, or no longer.
-  std::vector<std::string> places_ ABSL_GUARDED_BY(mutex_);  // Of the written rows.
+  std::vector<std::string> places_ ABSL_GUARDED_BY(mutex_);  // Places of the written rows.
 };
 
 }  // namespace simurgh

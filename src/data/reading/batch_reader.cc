@@ -29,7 +29,7 @@ std::vector<std::string> NamesOf(const DataConfig& config, ColumnConfig::Kind ki
   return names;
 }
 
-// Features of one table share a list.
+// Returns the list of each feature. Features of one table share a list.
 std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
   std::vector<uint32_t> lists;
   std::map<uint32_t, uint32_t> list_of_table;
@@ -54,7 +54,8 @@ StatusOr<std::vector<std::unique_ptr<RowConsumer>>> ConsumersOf(
   return consumers;
 }
 
-// Reading a pipe or stream ahead could wait for its writer where the caller need not.
+// Returns whether to read a file ahead. With a pipe or stream, that could wait for its writer where
+// the caller need not.
 bool IsReadAhead(const std::string& file) {
   std::error_code failed;
   return IsRemoteFile(file) || std::filesystem::is_regular_file(file, failed);

@@ -17,12 +17,12 @@
 
 namespace simurgh {
 
-// Where the rows of a file have the configured columns.
+// Places of the configured columns in the rows of a file.
 struct FileColumns {
   static constexpr size_t kAbsent = ~size_t{0};
 
-  size_t width = 0;           // Cells of a row.
-  std::vector<size_t> cells;  // By column of ColumnsOf(): the index of its cell, or kAbsent.
+  size_t width = 0;           // Number of cells of a row.
+  std::vector<size_t> cells;  // One per column of ColumnsOf(): index of its cell, or kAbsent.
 
   bool operator==(const FileColumns&) const = default;
 };
@@ -45,7 +45,7 @@ class BatchReader {
   // Threads: any.
   virtual void Stop() {}
 
-  // Number of bad rows skipped so far.
+  // Returns the number of bad rows skipped so far.
   virtual uint64_t skipped_rows() const = 0;
 };
 
@@ -58,7 +58,7 @@ class BadRowFile;
 struct ReadOptions {
   // Fraction of negative rows to keep, below 1. Every read keeps the same rows.
   double keep_negatives = 1.0;
-  uint64_t seed = 0;  // Which ones.
+  uint64_t seed = 0;  // Seed that chooses the kept rows.
   // Fraction of rows to keep, whatever their label; which ones depends on the seed and the epoch.
   double keep_rows = 1.0;
 
@@ -85,8 +85,8 @@ struct ReadOptions {
   bool ignore_labels = false;
   bool are_lines = false;       // The files have the format of LinesOf().
   bool copies_skipped = false;  // `on_row` also gets columns of kind `skip`.
-  // That read and parse rows ahead of Next(), at least 1: the batches are the same. With 1, and for
-  // pipes and streams, Next() does it.
+  // Number of threads, at least 1, that read and parse rows ahead of Next(); the batches do not
+  // depend on it. With 1, and for pipes and streams, Next() reads and parses.
   uint32_t threads = 1;
   bool allow_pipes = false;  // Next() then waits for the writer, also after Stop().
 };
@@ -96,8 +96,8 @@ struct ReadOptions {
 // (FitStatistics).
 //
 // A bad row is an error; with config.on_bad_row it is skipped, counted and, for the first few,
-// logged. Blank lines are skipped. Errors: as Next, for the first file; INVALID_ARGUMENT for a
-// batch size above kMaxBatchSamples or a feature that names a missing column.
+// logged. Blank lines are skipped. Errors: those of Next, for the first file; INVALID_ARGUMENT for
+// a batch size above kMaxBatchSamples or a feature that names a missing column.
 StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const std::vector<FeatureConfig>& features,
                                                        const std::vector<std::string>& files,
@@ -109,22 +109,22 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
 // number has the deviation 1, and a warning. Reads nothing if no statistics are missing. The result
 // is deterministic; a bad row counts in no statistic.
 //
-// Errors: as reading and processing; INVALID_ARGUMENT for an overflowing deviation, or quantiles
-// that give no boundary.
-// identities: as in ReadOptions.
+// Errors: those of reading and processing; INVALID_ARGUMENT for an overflowing deviation, or
+// quantiles that give no boundary.
+// identities: see ReadOptions.
 // Cost: one epoch with processing; 8 bytes for each number of a feature with quantiles.
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
                      FileIdentities* identities = nullptr);
 
-// Names of the label columns in file order: one task each.
+// Returns the names of the label columns in file order: one task each.
 std::vector<std::string> LabelColumns(const DataConfig& config);
 
-// ReadOptions::threads by data.threads.
+// Returns ReadOptions::threads, as data.threads sets it.
 uint32_t ReadingThreads(const DataConfig& config);
 
 bool HasSampleWeights(const DataConfig& config);
 
-// Names of the dense columns in file order, then the derived ones.
+// Returns the names of the dense columns in file order, then the derived ones.
 std::vector<std::string> DenseColumns(const DataConfig& config);
 
 }  // namespace simurgh

@@ -30,7 +30,7 @@ class ChunkedFile {
  public:
   static constexpr size_t kChunkBytes = size_t{128} * 1024;
 
-  // Opens the file and reads its first chunk. allow_pipes, errors: as OpenByteStream.
+  // Opens the file and reads its first chunk. allow_pipes, errors: see OpenByteStream.
   static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes) {
     // O_NONBLOCK: opening a pipe would wait for its writer.
     FileDescriptor opened(
@@ -48,7 +48,7 @@ class ChunkedFile {
     return file;
   }
 
-  // The unread bytes of the current chunk.
+  // Returns the unread bytes of the current chunk.
   std::string_view chunk() const { return {buffer_.get() + begin_, end_ - begin_}; }
 
   void Consume(size_t bytes) {
@@ -58,7 +58,7 @@ class ChunkedFile {
 
   uint64_t consumed() const { return consumed_; }
 
-  // Continues at another byte. Errors: as Refill.
+  // Continues at another byte. Errors: those of Refill.
   Status Seek(uint64_t byte) {
     if (::lseek(file_.number(), static_cast<off_t>(byte), SEEK_SET) < 0) {
       return ErrnoStatus(errno, "cannot seek");
@@ -70,7 +70,7 @@ class ChunkedFile {
 
   // Reads the next chunk if the current one is consumed. An empty chunk is the end of the file. All
   // chunks but the last are full.
-  // Errors: of read(), without the path.
+  // Errors: those of read(), without the path.
   Status Refill() {
     if (begin_ < end_) return absl::OkStatus();
     begin_ = end_ = 0;
@@ -93,7 +93,7 @@ class ChunkedFile {
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kChunkBytes);
   size_t begin_ = 0;
   size_t end_ = 0;
-  uint64_t consumed_ = 0;  // Of the file.
+  uint64_t consumed_ = 0;  // Bytes of the file.
 };
 
 // Members or frames of a compressed file that have begun.
@@ -103,7 +103,7 @@ class Restarts {
  public:
   explicit Restarts(const StreamPlace& from) : text_(from.text), places_{from} {}
 
-  // A member or frame begins at this byte of the file.
+  // Adds a member or frame that begins at this byte of the file.
   void Begin(uint64_t file) {
     constexpr uint64_t kDistance = uint64_t{64} * 1024;
     if (text_ >= places_.back().text + kDistance) places_.push_back({text_, file});
@@ -116,7 +116,7 @@ class Restarts {
   }
 
  private:
-  uint64_t text_;  // So far.
+  uint64_t text_;  // Bytes of text so far.
   std::deque<StreamPlace> places_;
 };
 
@@ -165,23 +165,23 @@ class CompressedStream : public ByteStream {
   struct Decoded {
     size_t consumed = 0;
     size_t produced = 0;
-    bool ends = false;              // The member or frame.
-    const char* problem = nullptr;  // Of damaged input.
+    bool ends = false;              // The member or frame ends.
+    const char* problem = nullptr;  // Problem of damaged input.
   };
 
  private:
-  // Before the first byte of a member or frame.
+  // Prepares the decoder for a member or frame, before its first byte.
   virtual void Begin() {}
   virtual Decoded Decode(std::string_view input, char* data, size_t size) = 0;
 
   const char* const format_;
   ChunkedFile file_;
   Restarts restarts_;
-  bool in_member_ = false;       // Between the first byte of a member or frame and its last.
+  bool in_member_ = false;       // A member or frame has begun and not ended.
   bool output_waiting_ = false;  // The decoder may hold bytes that did not fit.
 };
 
-constexpr int kGzipWrapper = 16;  // Added to the window size: expect gzip's header, not zlib's.
+constexpr int kGzipWrapper = 16;  // Addend to the window size: expect gzip's header, not zlib's.
 
 class GzipStream final : public CompressedStream {
  public:
@@ -249,10 +249,10 @@ class PlainStream final : public ByteStream {
   ChunkedFile file_;
 };
 
-// Source: RFC 1952, 2.3.1.
+// Returns whether the data is gzip. Source: RFC 1952, 2.3.1.
 bool IsGzip(std::string_view start) { return start.starts_with("\x1f\x8b"); }
 
-// A frame, or a skippable frame: 0x184D2A50 to 5F, little-endian.
+// Returns whether the data is a zstd frame, or a skippable one: 0x184D2A50 to 5F, little-endian.
 // Source: RFC 8878, 3.1.
 bool IsZstd(std::string_view start) {
   if (start.starts_with("\x28\xb5\x2f\xfd")) return true;
@@ -260,7 +260,7 @@ bool IsZstd(std::string_view start) {
          start.substr(1).starts_with("\x2a\x4d\x18");
 }
 
-// The format of compressed data that begins so; empty if it is none of these.
+// Returns the format of compressed data that begins so; empty for an unknown one.
 // Source: magic(5) of file 5.44, "compress" and "archive".
 std::string_view CompressionOf(std::string_view start) {
   using std::string_view_literals::operator""sv;
@@ -335,9 +335,9 @@ StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path, bo
 namespace {
 
 constexpr size_t kReadBytes = size_t{128} * 1024;
-// Not part of the text. Source: Unicode 15.0, 23.8.
+// The byte order mark of UTF-8, which is not part of the text. Source: Unicode 15.0, 23.8.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-// The longest line, its \r\n, and a byte order mark.
+// Room for the longest line, its \r\n, and a byte order mark.
 constexpr size_t kBufferBytes = kMaxLineBytes + 2 + kByteOrderMark.size();
 constexpr size_t kTooLong = kBufferBytes + 1;
 
@@ -401,7 +401,7 @@ Status LineReader::SkipTo(const LinePlace& place) {
     if (count == 0) break;
     read_ += count;
   }
-  // The end of the line before, or the last byte of a file without an end of its last line.
+  // Takes the end of the line before, or the last byte of a file whose last line has no end.
   SIMURGH_ASSIGN_OR_RETURN(const size_t bytes, FindEnd(0));
   if (bytes != 1) {
     return absl::FailedPreconditionError(absl::StrCat(

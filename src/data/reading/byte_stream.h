@@ -11,10 +11,10 @@
 
 namespace simurgh {
 
-// Where the reading of a file can begin: a byte of a plain file, or a gzip member or zstd frame.
+// A place where reading a file can begin: a byte of a plain file, or a gzip member or zstd frame.
 struct StreamPlace {
-  uint64_t text = 0;  // Bytes of text before it.
-  uint64_t file = 0;  // Bytes of the file before it.
+  uint64_t text = 0;  // Bytes of text before the place.
+  uint64_t file = 0;  // Bytes of the file before the place.
 };
 
 // A sequence of bytes that can be read once.
@@ -26,15 +26,16 @@ class ByteStream {
 
   // Reads up to `size` bytes to `data` and returns their number; 0: the end. Requires size > 0.
   // Errors: DATA_LOSS for a truncated or damaged compressed stream; FAILED_PRECONDITION if the
-  // content is compressed in another format, or twice, or text in UTF-16; errors of read(). The
+  // content is compressed in another format, or twice, or text in UTF-16; those of read(). The
   // message does not name the file.
   virtual StatusOr<size_t> Read(char* data, size_t size) = 0;
 
-  // Bytes of the file, which may be compressed, that these were made of; 0: unknown.
+  // Returns the bytes of the file, which may be compressed, that have been read; 0: unknown.
   virtual uint64_t file_bytes() const { return 0; }
 
-  // The last place at or before a byte of the text, or one up to 64 KiB of text before that.
-  // text: at most 1 MiB before what has been read, and not before that of an earlier call.
+  // Returns the last place at or before a byte of the text, or one up to 64 KiB of text before
+  // that. text: at most 1 MiB before the end of the text read, and not before that of an earlier
+  // call.
   virtual StreamPlace PlaceBefore(uint64_t /*text*/) { return {}; }
 };
 
@@ -42,16 +43,16 @@ class ByteStream {
 // or zstd frames are one stream.
 // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION unless it
 // is a regular file. Blocks only with allow_pipes, which accepts files of other types.
-// from: of the same file.
+// from: a place in the same file.
 StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path,
                                                      bool allow_pipes = false,
                                                      const StreamPlace& from = {});
 
-// Where a line of a file begins.
+// The beginning of a line of a file.
 struct LinePlace {
-  uint64_t lines = 0;  // Before it.
-  uint64_t text = 0;   // Bytes before it.
-  StreamPlace stream;  // Of the byte before it, or an earlier one.
+  uint64_t lines = 0;  // Lines before it.
+  uint64_t text = 0;   // Bytes of text before it.
+  StreamPlace stream;  // Place of the byte before it, or an earlier one.
 };
 
 // Reads lines that end in \n, \r\n or, for the last one, at the end of the stream. Skips a UTF-8
@@ -63,28 +64,28 @@ class LineReader {
   explicit LineReader(std::unique_ptr<ByteStream> stream);
 
   // Goes to a place. Call at most once, before Next(), with a stream that begins at place.stream.
-  // Errors: as ByteStream::Read; FAILED_PRECONDITION if no line begins there.
+  // Errors: those of ByteStream::Read; FAILED_PRECONDITION if no line begins there.
   Status SkipTo(const LinePlace& place);
 
-  // Where the next line begins.
+  // Returns where the next line begins.
   LinePlace place();
 
-  // The next line; nothing after the last.
+  // Returns the next line; nothing after the last.
   // Lifetime: until the next call.
-  // Errors: as ByteStream::Read; FAILED_PRECONDITION for a text whose lines all end in \r.
+  // Errors: those of ByteStream::Read; FAILED_PRECONDITION for a text whose lines all end in \r.
   StatusOr<std::optional<Line>> Next();
 
   // Extends the line that Next returned last, which was whole, by its end and the next line.
-  // Nothing: there is none, or both are longer than kMaxLineBytes; the line is as before.
-  // Lifetime, errors: as Next.
+  // Returns nothing, and leaves the line as it was, if there is no next line, or if both are longer
+  // than kMaxLineBytes. Lifetime, errors: those of Next.
   StatusOr<std::optional<Line>> Extend();
   // Takes back all extensions of the line.
   Line Shorten();
 
-  // Number, from 1, of the line that Next returned last or failed at.
+  // Returns the number, from 1, of the line that Next returned last or failed at.
   size_t line_number() const { return line_number_; }
 
-  // Estimate of ByteStream::file_bytes() of the lines so far.
+  // Returns an estimate of ByteStream::file_bytes() for the lines so far.
   double file_bytes() const {
     if (read_ == 0) return 0;
     const double unread = static_cast<double>(end_ - begin_) / static_cast<double>(read_);
@@ -92,7 +93,7 @@ class LineReader {
   }
 
  private:
-  // Bytes from begin_ to the first line end after `searched` of them, which it includes; at the end
+  // Returns the bytes from begin_ through the first line end after `searched` of them; at the end
   // of the stream, all. kTooLong: they do not fit into the buffer.
   StatusOr<size_t> FindEnd(size_t searched);
   // Refuses a first line with ends of \r inside, and no other.
@@ -106,10 +107,10 @@ class LineReader {
   size_t begin_ = 0;  // Unread bytes are [begin_, end_).
   size_t end_ = 0;
   uint64_t read_ = 0;  // Bytes of the text.
-  // Of the last line:
-  size_t row_begin_ = 0;    // It is [row_begin_, begin_), with its end.
-  size_t first_bytes_ = 0;  // With its end, without extensions.
-  size_t more_lines_ = 0;   // Extensions.
+  // The last line is [row_begin_, begin_), with its end.
+  size_t row_begin_ = 0;
+  size_t first_bytes_ = 0;  // Its bytes with its end, without extensions.
+  size_t more_lines_ = 0;   // Number of its extensions.
   size_t line_number_ = 0;
 };
 

@@ -27,8 +27,8 @@ bool ParseInteger(std::string_view cell, int base, Integer& value) {
 
 static_assert(std::endian::native == std::endian::little, "the first digit is the lowest byte");
 
-// The value of 8 hexadecimal digits, or nothing. All at once: one after another, each waits for the
-// one before it. Letters are 0x40 + 1 to 6, or 0x60 + 1 to 6.
+// Returns the value of 8 hexadecimal digits, or nothing. Converts all at once: one after another,
+// each would wait for the one before it. Letters are 0x40 + 1 to 6, or 0x60 + 1 to 6.
 std::optional<uint64_t> EightDigits(const char* text) {
   constexpr uint64_t kOnes = 0x0101'0101'0101'0101;
   uint64_t digits = 0;
@@ -65,7 +65,8 @@ class TabCells {
     return true;
   }
 
-  // These take the next cell if it is a number of this kind, and do not look for its end first.
+  // NextInteger() and NextLongId() take the next cell if it is such a number. They do not look for
+  // the cell's end first.
 
   bool NextInteger(std::string_view& cell, int64_t& value) {
     const char* const end = rest_.data() + rest_.size();
@@ -73,7 +74,7 @@ class TabCells {
     return error == std::errc() && EndAt(stop - rest_.data(), cell);
   }
 
-  // 8 or 16 hexadecimal digits.
+  // Takes 8 or 16 hexadecimal digits.
   bool NextLongId(std::string_view& cell, uint64_t& id) {
     if (rest_.size() < 8) return false;
     const std::optional<uint64_t> high = EightDigits(rest_.data());
@@ -96,7 +97,7 @@ class TabCells {
     return true;
   }
 
-  // tab: where the cell ends, or npos.
+  // Takes the next cell. tab: where it ends, or npos.
   void Take(size_t tab, std::string_view& cell) {
     cell = rest_.substr(0, tab);
     done_ = tab == rest_.npos;
@@ -127,7 +128,7 @@ class CriteoParser final : public RowParser {
                     BatchBuilder& builder) override;
 
  private:
-  static constexpr int kTabled = 1'024;  // Values from 0 on, which most cells have.
+  static constexpr int kTabled = 1'024;  // Number of values from 0 on, which most cells have.
 
   Status AddNextCell(size_t column, TabCells& cells, BatchBuilder& builder);
   Status AddText(size_t column, std::string_view cell, BatchBuilder& builder);
@@ -141,10 +142,11 @@ class CriteoParser final : public RowParser {
   std::vector<ColumnConfig> columns_;
   std::unique_ptr<RowConsumer> consumer_;
   std::vector<float> scaled_;        // (dense columns, kTabled): Scaled() of small values.
-  RowCells cells_;                   // The current row.
-  bool is_whole_ = false;            // It was parsed by ParseCells() without an error.
-  std::vector<NumberText> numbers_;  // Of the current row; never reallocates.
-  std::array<bool, kMaxTasks + kCriteoDenseColumns + kCriteoIdColumns> repeated_{};  // By column.
+  RowCells cells_;                   // Cells of the current row.
+  bool is_whole_ = false;            // ParseCells() parsed the current row without an error.
+  std::vector<NumberText> numbers_;  // Numbers of the current row; never reallocates.
+  // Whether a column's cell equals that of the row before.
+  std::array<bool, kMaxTasks + kCriteoDenseColumns + kCriteoIdColumns> repeated_{};
 };
 
 Status CriteoParser::WrongCellCount(std::string_view line) const {
@@ -191,7 +193,7 @@ Status CriteoParser::ParseCells(std::span<const Cell* const> cells, std::span<co
   for (size_t column = tasks_; column < columns_.size(); ++column) {
     const bool is_dense = columns_[column].kind == ColumnConfig::Kind::kDense;
     repeated_[column] = !repeated.empty() && repeated[column - tasks_];
-    // The text of a number is this row's.
+    // The text of a number belongs to the current row, so it cannot be repeated.
     if (!repeated_[column] || (is_dense && consumer_->Reads(column))) {
       SIMURGH_RETURN_IF_ERROR(AddCell(column, *cells[column - tasks_], builder));
     } else {
@@ -215,7 +217,7 @@ Status CriteoParser::AddCell(size_t column, const Cell& cell, BatchBuilder& buil
       return AddText(column, cell.text, builder);
     case Cell::Kind::kNumber: {
       // Whole numbers need no text.
-      constexpr double kMostWhole = 1e15;  // Written without an exponent, and exact.
+      constexpr double kMostWhole = 1e15;  // Whole numbers to here are exact, without an exponent.
       const bool is_whole =
           std::abs(cell.number) <= kMostWhole && std::trunc(cell.number) == cell.number;
       if (is_whole && config.kind == ColumnConfig::Kind::kDense && !consumer_->Reads(column)) {
@@ -229,7 +231,7 @@ Status CriteoParser::AddCell(size_t column, const Cell& cell, BatchBuilder& buil
   return Invalid("column '%s': it has one value, not a list; correct the row", config.name);
 }
 
-// Requires a next cell.
+// Adds the next cell. Requires that there is one.
 Status CriteoParser::AddNextCell(size_t column, TabCells& cells, BatchBuilder& builder) {
   std::string_view cell;
   if (columns_[column].kind == ColumnConfig::Kind::kDense) {

@@ -9,14 +9,15 @@
 
 namespace simurgh {
 
-// Between the ids of a list whose format has no separator. Its ids keep their blanks.
+// Separator of the ids of a list whose format has none. The ids keep their blanks.
 inline constexpr char kListSeparator = '\x1f';
 
 // Removes the brackets of a list as Python, NumPy and JSON write it, such as `[34, 'i23']`, which
-// has the separator ',' or ' '. False: there are none.
+// has the separator ',' or ' '. Returns false if there are none.
 bool TakeBrackets(std::string_view& cell, char separator);
 
-// Removes the first value of a list in such brackets, with its quotes, and the separator.
+// Removes the first value of a list after TakeBrackets(), and the separator after the value.
+// Returns the value without its quotes.
 std::string_view TakeBracketed(std::string_view& rest, char separator);
 
 // Gives `take` the values of a list.
@@ -35,7 +36,7 @@ void ForEachValue(std::string_view cell, char separator, const Function& take) {
   }
 }
 
-// INVALID_ARGUMENT unless a row has as many cells as the header.
+// Returns INVALID_ARGUMENT unless a row has as many cells as the header.
 Status CheckLength(size_t cells, size_t columns);
 
 // Finds out whether a row ends within a quoted cell, as CsvSplitter reads it. Each byte is seen
@@ -63,7 +64,8 @@ class CsvSplitter {
   explicit CsvSplitter(char separator, bool keeps_blanks = false)
       : separator_(separator), keeps_blanks_(keeps_blanks) {}
 
-  // The cells of `line`, which may have line ends in quotes; an empty line has one empty cell.
+  // Returns the cells of `line`, which may have line ends in quotes; an empty line has one empty
+  // cell.
   // Lifetime: until the next call, and the line's.
   // Errors: INVALID_ARGUMENT for an unclosed quote, or text after the closing quote.
   StatusOr<const std::vector<std::string_view>*> Split(std::string_view line);

@@ -29,7 +29,7 @@ bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
   return column.kind != Kind::kSkip;
 }
 
-// A name without what people write in different ways: case, blanks, underscores and the like.
+// Returns a name without differences in spelling: case, blanks, underscores and the like.
 std::string Folded(std::string_view name) {
   std::string folded;
   for (const char c : name) {
@@ -41,8 +41,8 @@ std::string Folded(std::string_view name) {
   return folded;
 }
 
-// By column: the cell with its name or else, if only one column and one cell fit, with a name that
-// differs in case and the like.
+// Returns the cell of each column: with its name or else, if only one column and one cell fit, with
+// a name that differs in case and the like.
 std::vector<size_t> CellsOf(const DataConfig& config, const Names& names) {
   std::vector<size_t> cells(config.columns.size(), FileColumns::kAbsent);
   std::vector<bool> is_used(names.size(), false);
@@ -77,8 +77,8 @@ std::string DigitsOf(std::string_view text) {
   return digits;
 }
 
-// Whether a cell is a misspelt name. Numbered values, such as `user7` in the column `user`, are
-// not.
+// Returns whether a cell is a misspelt name. Numbered values, such as `user7` in the column `user`,
+// are not.
 bool IsNear(const std::string& name, const Names& cells) {
   constexpr size_t kShortest = 3;
   if (name.size() < kShortest) return false;
@@ -90,12 +90,13 @@ bool IsNear(const std::string& name, const Names& cells) {
 }
 
 struct Evidence {
-  size_t needed = 0;    // Columns.
-  size_t named = 0;     // Of them, found by name.
-  size_t misspelt = 0;  // Of them, like a cell.
-  size_t numbers = 0;   // Of columns of numbers and labels, by position: with a value of theirs.
-  size_t texts = 0;     // The same: with another text.
-  bool fits = false;    // The line has the cells of a row.
+  size_t needed = 0;    // Columns that the data needs.
+  size_t named = 0;     // Needed columns found by name.
+  size_t misspelt = 0;  // Needed columns whose name is like a cell.
+  // Columns of numbers and labels whose cell, by position, is such a value, or another text.
+  size_t numbers = 0;
+  size_t texts = 0;
+  bool fits = false;  // The line has the cells of a row.
   // A cell is a number, or all have digits, and few names are like that: ids such as 7 or u7.
   bool has_values = false;
 
@@ -184,7 +185,7 @@ FirstLine FirstLineOf(const DataConfig& config, std::string_view line, bool need
     if (is_clear || !evidence.fits) return FirstLine::kHeader;
     return evidence.has_values ? FirstLine::kRow : FirstLine::kUnclear;
   }
-  // A header of other names, or a bad row, which has a line in the output.
+  // The line is a header of other names, or a bad row, for which the output has a line.
   const std::set<std::string_view> distinct((*names)->begin(), (*names)->end());
   const bool is_like_header = distinct.size() == (*names)->size() && !distinct.contains("");
   return evidence.texts > 0 && evidence.fits && is_like_header ? FirstLine::kUnclear

@@ -60,7 +60,7 @@ Status CheckLength(size_t cells, size_t columns) {
 bool QuoteScan::IsOpen(std::string_view more) {
   for (const char c : more) {
     if (state_ == State::kQuoted) {
-      // Of two quotes that are one, the first ends the cell and the second opens it again.
+      // Two quotes mean one: the first ends the cell and the second opens it again.
       if (c == '"') state_ = State::kClosed;
     } else if (c == '"' && state_ != State::kText) {
       state_ = State::kQuoted;
@@ -126,17 +126,17 @@ StatusOr<const std::vector<std::string_view>*> CsvSplitter::Split(std::string_vi
 
 namespace {
 
-// Dense values above it get a warning. One of 1e20 among small ones leaves the running variance of
+// Larger dense values get a warning. One of 1e20 among small ones leaves the running variance of
 // batch_norm too large for hundreds of steps, so that evaluations ignore the layer's input.
 constexpr float kLargeDense = 1e6F;
 
 struct Column {
   ColumnConfig config;
-  size_t index;  // Of its first value among those of the columns of its kind.
-  bool is_read;  // By the consumer.
+  size_t index;  // Index of its first value among those of the columns of its kind.
+  bool is_read;  // The consumer reads it.
 };
 
-// An id of a list. Blanks around a separator in a text are not part of it.
+// Returns an id of a list. Blanks around a separator in a text are not part of it.
 std::string_view IdOf(std::string_view text, char separator) {
   const bool is_exact = separator == '\0' || separator == kListSeparator;
   return is_exact ? text : TrimBlanks(text, separator);
@@ -184,7 +184,7 @@ class CsvParser final : public RowParser {
     return std::find(missing_values_.begin(), missing_values_.end(), cell) != missing_values_.end();
   }
 
-  // Of a label, weight or group.
+  // Parses the cell of a label, weight or group.
   Status ParseTarget(const Column& column, std::string_view cell, BatchBuilder& builder);
   Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder);
   // Sets an unknown label, of which a sample of several tasks can have some.
@@ -192,11 +192,11 @@ class CsvParser final : public RowParser {
     builder.SetLabel(std::numeric_limits<float>::quiet_NaN(), column.index);
     ++unknown_labels_;
   }
-  // INVALID_ARGUMENT if the row has no label.
+  // Returns INVALID_ARGUMENT if the row has no label.
   Status CheckLabels() const;
   static Status ParseWeight(const Column& column, std::string_view cell, BatchBuilder& builder);
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder);
-  // Whether the cell of a column of numbers is missing, also by its text for no number.
+  // Returns whether the cell of a column of numbers is missing; a dense "nan" is.
   bool IsNoNumber(const ColumnConfig& column, std::string_view cell) const {
     if (IsMissing(cell)) return true;
     return column.kind == ColumnConfig::Kind::kDense && cell.size() == 3 &&
@@ -212,7 +212,7 @@ class CsvParser final : public RowParser {
   Status AddCell(const Column& column, const Cell& cell, BatchBuilder& builder);
   void WarnOfOutlier(const ColumnConfig& column, std::string_view cell, float scaled);
   void AddTokens(const ColumnConfig& column, std::string_view cell);
-  // Adds a value as features read it, unless it is missing.
+  // Adds a value in the form for features, unless it is missing.
   void AddToken(const ColumnConfig& column, std::string_view text);
 
   const bool ignores_labels_;
@@ -220,17 +220,17 @@ class CsvParser final : public RowParser {
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
   std::unique_ptr<RowConsumer> consumer_;
-  bool reads_nothing_ = false;                  // The consumer.
-  size_t labels_ = 0;                           // Columns.
-  size_t unknown_labels_ = 0;                   // Of the current row.
+  bool reads_nothing_ = false;                  // The consumer reads no column.
+  size_t labels_ = 0;                           // Number of label columns.
+  size_t unknown_labels_ = 0;                   // Number in the current row.
   std::vector<std::pair<size_t, size_t>> set_;  // Columns that need no consumer, and their cells.
   CsvSplitter splitter_;
   const FileColumns configured_;
-  const FileColumns unlabelled_;      // Of rows without a header that may lack labels.
-  RowCells cells_;                    // The current row.
-  bool is_whole_ = false;             // It was parsed by ParseCells() without an error.
-  std::unique_ptr<bool[]> repeated_;  // By column.
-  std::vector<NumberText> numbers_;   // Of the current row; never reallocates.
+  const FileColumns unlabelled_;      // Columns of rows that lack labels, if these are ignored.
+  RowCells cells_;                    // Cells of the current row.
+  bool is_whole_ = false;             // ParseCells() parsed the current row without an error.
+  std::unique_ptr<bool[]> repeated_;  // Whether a column's cell equals that of the row before.
+  std::vector<NumberText> numbers_;   // Numbers of the current row; never reallocates.
 };
 
 Status CsvParser::Parse(std::string_view line, const FileColumns* columns, BatchBuilder& builder) {
@@ -436,7 +436,7 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
     if (!IsTarget(column.config.kind) || !ignores_labels_) {
       const bool is_dense = column.config.kind == ColumnConfig::Kind::kDense;
       is_repeated = !repeated.empty() && repeated[next];
-      // The text of a number is this row's.
+      // The text of a number belongs to the current row, so it cannot be repeated.
       if (!is_repeated || (is_dense && column.is_read)) {
         SIMURGH_RETURN_IF_ERROR(AddCell(column, *cells[next], builder));
       } else {
@@ -466,7 +466,7 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
     if (cell.kind == Cell::Kind::kNumber) {
       const bool is_binary = config.kind == ColumnConfig::Kind::kLabel && config.positive.empty() &&
                              (cell.number == 0.0 || cell.number == 1.0);
-      if (is_binary) {  // Whatever the loss.
+      if (is_binary) {  // 0 and 1 are valid labels with any loss.
         builder.SetLabel(static_cast<float>(cell.number), column.index);
         return absl::OkStatus();
       }
@@ -499,7 +499,7 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
         if (std::isnan(cell.number)) return SetMissing(column, builder);
         const double value = config.date ? EpochDays(cell.number) : cell.number;
         const float scaled = Scaled(config, value);
-        if (!column.is_read && std::abs(scaled) <= kLargeDense) {  // Needs no text.
+        if (!column.is_read && std::abs(scaled) <= kLargeDense) {  // The number needs no text.
           builder.SetDense(column.index, scaled);
           return absl::OkStatus();
         }

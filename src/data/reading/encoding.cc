@@ -7,10 +7,10 @@
 namespace simurgh {
 namespace {
 
-// Whether all bytes beyond ASCII are characters of two such bytes, as of Chinese in GBK.
+// Returns whether all bytes beyond ASCII are characters of two such bytes, as Chinese in GBK is.
 // Source: GB 2312-80, whose characters have bytes from 0xA1 to 0xFE.
 bool IsChinese(std::string_view text) {
-  size_t bytes = 0;  // Of the current run.
+  size_t bytes = 0;  // Length of the current run.
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x80 && (byte < 0xa1 || byte == 0xff)) return false;

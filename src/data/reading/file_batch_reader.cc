@@ -19,13 +19,13 @@
 namespace simurgh {
 namespace {
 
-constexpr uint64_t kMinRows = 1'000;  // Of which a share of bad rows is too large.
-// Bad rows, and rows with a warning, that a reader logs; such warnings that a block keeps.
+constexpr uint64_t kMinRows = 1'000;  // Fewer rows count as these in the share of bad rows.
+// Most bad rows, and most warnings, that a reader logs; most warnings that a block keeps.
 constexpr uint64_t kLoggedRows = 10;
-constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
-// As much is parsed ahead that no thread waits while another is late.
+constexpr std::chrono::seconds kSkipInterval{5};  // Time between reports of a long skip.
+// Blocks that are parsed ahead. With these, no thread waits while another is late.
 constexpr size_t kBlocksPerThread = 2;
-constexpr size_t kLeastRows = 64;  // Of a block, for the cost of the hand-over.
+constexpr size_t kLeastRows = 64;  // Least limit of a block, since a hand-over has a cost.
 
 Division DivisionOf(size_t batch_size, const ReadOptions& options) {
   return {.batch_size = static_cast<uint32_t>(batch_size),
@@ -43,10 +43,10 @@ class WantedRows {
         read_(options.read),
         read_end_(read_ == nullptr ? 0 : read_->EndOfRead(epoch_)) {}
 
-  // The first such row from `row` on, or one before it.
+  // Returns the first wanted row from `row` on, or one before it.
   uint64_t From(uint64_t row) const {
     if (division_.shares == 1 && row >= read_end_) return row;
-    constexpr uint64_t kMost = uint64_t{1} << 20;  // Between reports of a long skip.
+    constexpr uint64_t kMost = uint64_t{1} << 20;  // Rows between reports of a long skip.
     const uint64_t chunk = uint64_t{division_.batch_size} * division_.piece_batches;
     const uint64_t begin = row;
     while (row - begin < kMost) {
@@ -61,7 +61,7 @@ class WantedRows {
     return row;
   }
   size_t batch_size() const { return division_.batch_size; }
-  // No row from here on has been read.
+  // Returns the row from which on none has been read.
   uint64_t read_end() const { return read_end_; }
 
  private:
@@ -72,7 +72,7 @@ class WantedRows {
   uint64_t read_end_;
 };
 
-// A block of rows and what its parsing gave.
+// A block of rows and the result of parsing it.
 struct ParsedBlock {
   enum class Row : uint8_t { kUnwanted, kKept, kDropped, kBad };
   // A bad row, or one with a warning.
@@ -81,21 +81,21 @@ struct ParsedBlock {
     Status problem;  // OK: a warning.
     std::string place;
     std::string warning;
-    std::string text;  // Of the first bad rows, if they are written.
+    std::string text;  // Text of the first bad rows, if they are written.
   };
 
   std::unique_ptr<RowBlock> block;
-  Status status;                   // Of reading; if it failed, there are no rows.
+  Status status;                   // Result of reading; after an error, there are no rows.
   bool has_rows = false;           // False: the source is idle or at its end.
   uint64_t first = 0;              // Number of the first row.
-  std::vector<Row> rows;           // What became of each.
-  BatchBuilder samples;            // Of the kept rows.
-  std::vector<Note> notes;         // In order of rows: bad ones, and the first warnings.
-  std::vector<std::string> texts;  // Of the rows that are wanted, for an observer.
+  std::vector<Row> rows;           // Result of each row.
+  BatchBuilder samples;            // Samples of the kept rows.
+  std::vector<Note> notes;         // Bad rows and the first warnings, in order of rows.
+  std::vector<std::string> texts;  // Texts of the wanted rows, for an observer.
 };
 
-// Reads blocks of a source and parses them, by the caller or by several threads ahead of it. Blocks
-// come in order, and are the same with any number of threads.
+// Reads blocks of a source and parses them, in the calling thread or in several threads ahead of
+// it. Blocks stay in order, and are the same with any number of threads.
 //
 // Threads: one owner; Stop: any.
 class ParsedBlocks {
@@ -111,7 +111,7 @@ class ParsedBlocks {
     const size_t blocks = threads == 1 ? 1 : kBlocksPerThread * threads;
     for (size_t i = 0; i < blocks; ++i) {
       blocks_.push_back({.block = source_->NewBlock(), .samples = make_builder()});
-      // So a block has no more ids than a batch may have, or than a few rows have.
+      // The limit bounds the ids of a block by those of a batch, or of a few rows.
       blocks_.back().block->max_rows = std::max(kLeastRows, wanted.batch_size());
       blocks_.back().samples.LiftLimit();
     }
@@ -128,7 +128,7 @@ class ParsedBlocks {
   ParsedBlocks(const ParsedBlocks&) = delete;
   ParsedBlocks& operator=(const ParsedBlocks&) = delete;
 
-  // The next block. Lifetime: until the next call.
+  // Returns the next block. Lifetime: until the next call.
   ParsedBlock& Next() {
     const MutexLock lock(mutex_);
     if (parsers_.size() == 1) {
@@ -153,7 +153,7 @@ class ParsedBlocks {
   // Ends a long skip of rows, now or later, with CANCELLED.
   void Stop() { stopped_ = true; }
 
-  // Call only after a block without rows, or AddTo().
+  // Returns the source. Call only after a block without rows, or for AddTo().
   RowSource& source() { return *source_; }
 
  private:
@@ -269,7 +269,7 @@ class ParsedBlocks {
     parser.AddColumns(kept, parsed.samples);
   }
 
-  // Used by one thread at a time.
+  // One thread at a time uses the source and the members up to shown_.
   std::unique_ptr<RowSource> source_;
   uint64_t next_row_;
   std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();
@@ -282,11 +282,11 @@ class ParsedBlocks {
 
   Mutex mutex_;
   CondVar changed_;
-  std::vector<bool> is_parsed_ ABSL_GUARDED_BY(mutex_);  // By place in blocks_.
-  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;      // A thread.
-  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;       // The source, or this object.
-  uint64_t read_ ABSL_GUARDED_BY(mutex_) = 0;            // Blocks.
-  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;           // Blocks that the caller is done with.
+  std::vector<bool> is_parsed_ ABSL_GUARDED_BY(mutex_);  // One per place in blocks_.
+  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;      // A thread is reading.
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;       // The source, or this object, has ended.
+  uint64_t read_ ABSL_GUARDED_BY(mutex_) = 0;            // Number of blocks read.
+  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;           // Number that the caller is done with.
   bool is_held_ ABSL_GUARDED_BY(mutex_) = false;         // The caller has block `taken_`.
   std::vector<std::jthread> threads_;
 };
@@ -318,7 +318,7 @@ class FileBatchReader final : public BatchReader {
         if (!parsed_->has_rows && rows_.source().is_idle()) {
           Batch idle;
           idle.idle = true;
-          // Rows that wait are in no batch yet.
+          // Rows in builder_ are in no batch yet, so the progress does not pass them.
           if (builder_.size() == 0) rows_.source().AddTo(idle.progress);
           return idle;
         }
@@ -363,7 +363,7 @@ class FileBatchReader final : public BatchReader {
     if (warnings_ == kLoggedRows) spdlog::warn("further outliers are not logged");
   }
 
-  // Counts and shows the next row. Errors: of a bad row that ends the run.
+  // Counts the next row and gives it to the observer. Errors: that of a bad row that ends the run.
   Status TakeRow() {
     const ParsedBlock& parsed = *parsed_;
     const ParsedBlock::Row became = parsed.rows[row_];
@@ -425,16 +425,16 @@ class FileBatchReader final : public BatchReader {
   DataConfig config_;
   size_t batch_size_;
   ReadOptions options_;
-  ReadPlace place_;  // The last one of the source.
+  ReadPlace place_;  // The last place of the source.
   BatchBuilder builder_;
   ParsedBlocks rows_;
   ParsedBlock* parsed_ = nullptr;  // The present block.
-  // In it, the next one:
+  // Indexes of the next row of the present block, and of its sample, note and text.
   size_t row_ = 0;
   size_t sample_ = 0;
   size_t note_ = 0;
   size_t text_ = 0;
-  uint64_t parsed_rows_ = 0;  // Of this reader's share, including bad ones.
+  uint64_t parsed_rows_ = 0;  // Rows of this reader's share, including bad ones.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;
 };

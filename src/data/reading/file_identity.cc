@@ -26,7 +26,7 @@ int64_t NanosecondsOf(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-constexpr uint64_t kHashedBytes = uint64_t{64} * 1024;  // At each end.
+constexpr uint64_t kHashedBytes = uint64_t{64} * 1024;  // Bytes at each end of a file.
 
 std::string Difference(const FileIdentity& before, const FileIdentity& now) {
   std::vector<std::string> changes;

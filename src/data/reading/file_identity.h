@@ -13,19 +13,19 @@
 
 namespace simurgh {
 
-// What identifies a file's content without reading all of it.
+// Identity of a file's content, without reading all of it.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;  // Since 1970.
-  int64_t changed_ns = 0;   // Of content or attributes, since 1970; users cannot set it.
+  int64_t modified_ns = 0;  // Nanoseconds since 1970.
+  int64_t changed_ns = 0;   // Change of content or attributes, since 1970; users cannot set it.
   uint64_t ends = 0;        // Hash of the first and last 64 KiB.
 
   bool operator==(const FileIdentity&) const = default;
 };
 
-// Errors: as for opening and reading the file, naming it.
+// Identifies a file. Errors: those of opening and reading the file, naming it.
 StatusOr<FileIdentity> IdentifyFile(const std::string& path);
 
 // Remembers data files, and finds those that change between two readings or during one.
@@ -37,42 +37,42 @@ class FileIdentities {
 
   // Compares the file with its last identity, if there is one. Call before and after reading it.
   // Errors: FAILED_PRECONDITION for a change, naming the file and what changed, unless changes only
-  // give a warning in the log; of IdentifyFile.
+  // give a warning in the log; those of IdentifyFile.
   Status Check(const std::string& path);
 
  private:
   const DataConfig::OnChange on_change_;
   Mutex mutex_;
-  std::map<std::string, FileIdentity> last_ ABSL_GUARDED_BY(mutex_);  // By path.
+  std::map<std::string, FileIdentity> last_ ABSL_GUARDED_BY(mutex_);  // Path -> last identity.
 };
 
-// What a checkpoint remembers of a training file. Folders may differ between machines.
+// A training file in a checkpoint. Folders may differ between machines.
 struct DataFile {
-  std::string name;  // Without its folder.
+  std::string name;  // Name without its folder.
   uint64_t bytes = 0;
   uint64_t ends = 0;        // See FileIdentity.
   int64_t modified_ns = 0;  // See FileIdentity. 0: not known.
 
-  // Copies are equal.
+  // Ignores the modification time, so copies are equal.
   bool operator==(const DataFile& other) const {
     return name == other.name && bytes == other.bytes && ends == other.ends;
   }
 };
 
-// Errors: as IdentifyFile.
+// Identifies training files. Errors: those of IdentifyFile.
 StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& paths);
 
-// Whether rows have the same numbers as when `read` was read: the first files must be the same.
+// Checks that rows have the same numbers as when `read` was read: the first files must be the same.
 // Errors: INVALID_ARGUMENT naming the first file that differs, and both values.
 Status CheckReadFiles(const std::vector<DataFile>& read, const std::vector<DataFile>& files);
 
-// What to tell of files that CheckReadFiles() accepts and whose modification time has changed: a
-// row in the middle can have, too. Empty for none.
+// Returns a warning about files that CheckReadFiles() accepts and whose modification time has
+// changed: a row in the middle can have changed, too. Empty for none.
 std::string TouchedFiles(const std::vector<DataFile>& read, const std::vector<DataFile>& files);
 
-// A line for each file.
+// Returns a line for each file.
 std::string DataFilesText(const std::vector<DataFile>& files);
-// Errors: DATA_LOSS for another text.
+// Parses a DataFilesText(). Errors: DATA_LOSS for another text.
 StatusOr<std::vector<DataFile>> DataFilesFromText(const std::string& text);
 
 }  // namespace simurgh

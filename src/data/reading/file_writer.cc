@@ -32,7 +32,7 @@ struct FileWriter::State {
   }
 
   Status Failed(std::string_view what) const {
-    const int error = errno;  // Before anything below changes it.
+    const int error = errno;  // Saved before a call below changes it.
     return {absl::ErrnoToStatusCode(error),
             absl::StrCat("cannot ", absl::string_view(what.data(), what.size()), " ", path, ": ",
                          std::strerror(error), "; check its folder, permissions and free space")};
@@ -40,14 +40,14 @@ struct FileWriter::State {
   Status WriteRaw(std::string_view bytes) const;
   Status Compress(std::string_view bytes, ZSTD_EndDirective directive);
 
-  // Opens a file without a name, which a killed process leaves nowhere, or a temporary one where
-  // the file system has no such files.
+  // Opens a file without a name, which vanishes with a killed process, or a temporary one where the
+  // file system does not support that.
   Status Open();
   // Gives the file its path.
   Status Rename();
 
   std::string path;
-  std::string temporary_path;  // Empty: the file has no name yet, or its own.
+  std::string temporary_path;  // Empty: the file has no name yet, or its final one.
   int descriptor = -1;
   ZSTD_CCtx* encoder = nullptr;  // Owned; null for a plain file.
   std::vector<char> compressed;
@@ -69,7 +69,7 @@ Status FileWriter::State::Open() {
 
 Status FileWriter::State::Rename() {
   if (temporary_path.empty()) {
-    // A link does not replace a file; a name does.
+    // linkat() does not replace a file, and rename() does.
     std::string name = absl::StrCat(path, ".", ::getpid());
     ::unlink(name.c_str());
     if (::linkat(AT_FDCWD, absl::StrCat("/proc/self/fd/", descriptor).c_str(), AT_FDCWD,

@@ -14,18 +14,18 @@ namespace simurgh {
 // Threads: one owner.
 class FileWriter {
  public:
-  // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path.
+  // Creates a file. Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path.
   static StatusOr<FileWriter> Create(const std::string& path);
 
   ~FileWriter();
   FileWriter(FileWriter&&) noexcept;
 
-  // Cost: at least one system call; append large pieces.
+  // Appends bytes. Cost: at least one system call; append large pieces.
   // Errors: RESOURCE_EXHAUSTED for a full disk, and others, naming the path.
   Status Append(std::string_view bytes);
 
   // Writes buffered bytes, makes the file durable and renames it, replacing an existing file. Must
-  // be the last call. Errors: as Append.
+  // be the last call. Errors: those of Append.
   Status Commit();
 
  private:

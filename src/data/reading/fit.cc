@@ -24,10 +24,10 @@ namespace {
 
 constexpr size_t kRowsAtOnce = 4'096;
 
-// Values of one index of libsvm or libffm. Nothing is kept of indices whose values are all 1.
+// Values of one index of libsvm or libffm. Indices whose values are all 1 are not kept.
 struct IndexValues {
   Moments moments = {};
-  double squares = 0;  // Sum.
+  double squares = 0;  // Sum of squares.
 
   void Add(double value) {
     moments.Add(value);
@@ -37,11 +37,11 @@ struct IndexValues {
 
 // A column with statistics to compute.
 struct Observed {
-  std::string key;   // Of Statistics.
-  std::string name;  // For messages: the scaled column, or the feature with quantiles.
+  std::string key;   // Key in Statistics.
+  std::string name;  // Name in messages: the scaled column, or the feature with quantiles.
   ColumnConfig::Kind kind = ColumnConfig::Kind::kDense;
-  size_t place;            // Among the cells.
-  uint32_t quantiles = 0;  // 0: the column is scaled.
+  size_t place;            // Index among the cells.
+  uint32_t quantiles = 0;  // Number of ranges; 0: the column is scaled.
   ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
   Moments moments = {};                               // Scaled column: after the transform.
   double least = std::numeric_limits<double>::max();  // Scaled column: after the transform.
@@ -54,7 +54,7 @@ struct Observed {
   }
   std::vector<double> values = {};                          // Feature with quantiles: all numbers.
   absl::flat_hash_map<uint64_t, IndexValues> indices = {};  // Column of pairs.
-  double rows = 0;                                          // Of this column.
+  double rows = 0;                                          // Column of pairs: number of rows.
 
   bool has_pairs() const { return kind == ColumnConfig::Kind::kId; }
   void AddPair(uint64_t index, double value) {
@@ -84,7 +84,7 @@ class ObservingSink final : public RowConsumer {
                        [column](const Observed& one) { return one.place == column; });
   }
 
-  // Counts a row completely or not at all: training skips some rows.
+  // Counts a row only if all its cells are valid, since training skips other rows.
   Status Consume(const RowCells& cells, BatchBuilder& /*builder*/) override {
     numbers_.clear();
     for (const Observed& one : observed_) {
@@ -121,7 +121,7 @@ class ObservingSink final : public RowConsumer {
   }
 
  private:
-  // The features have accepted the pairs.
+  // Adds the pairs of a cell, which the features have accepted.
   static void AddPairs(std::span<const Token> pairs, Observed& one) {
     ++one.rows;
     for (const Token& pair : pairs) {
@@ -138,10 +138,11 @@ class ObservingSink final : public RowConsumer {
   std::vector<Observed>& observed_;
   std::unique_ptr<RowConsumer> features_;
   BatchBuilder scratch_;
-  std::vector<double> numbers_;  // The current row.
+  std::vector<double> numbers_;  // Numbers of the current row.
 };
 
-// With any boundaries, a feature accepts the same rows as with the fitted ones.
+// Gives features with quantiles any boundaries, with which they accept the same rows as with the
+// fitted ones.
 std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features) {
   for (FeatureConfig& feature : features) {
     if (feature.processing.quantiles > 0) feature.processing.boundaries = {0.0};
@@ -149,8 +150,9 @@ std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features
   return features;
 }
 
-// Reads the columns to fit as texts: without a scale yet, no value is too large. So are several
-// labels: one that is not fitted may be unknown where another one, which is fitted, is known.
+// Returns a configuration that reads the columns to fit as texts: without a scale yet, no value is
+// too large. Several labels are also texts: one that is not fitted may be unknown where a fitted
+// one is known.
 DataConfig WithUnscaled(DataConfig config) {
   const bool has_tasks = LabelColumns(config).size() > 1;
   for (ColumnConfig& column : config.columns) {
@@ -165,7 +167,8 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
   SIMURGH_ASSIGN_OR_RETURN(auto taking,
                            NewFeatureConsumer(config, WithAnyBoundaries(features), false));
   const size_t dense_width = DenseColumns(config).size();
-  const size_t labels = std::max<size_t>(LabelColumns(config).size(), 1);  // All may be fitted.
+  // There may be no label columns left, since all may be fitted.
+  const size_t labels = std::max<size_t>(LabelColumns(config).size(), 1);
   const uint64_t max_rows =
       config.fit_rows == 0 ? std::numeric_limits<uint64_t>::max() : config.fit_rows;
   std::vector<std::unique_ptr<RowConsumer>> observer;
@@ -199,12 +202,12 @@ void WarnOfOutlier(const Observed& one) {
       one.kind == ColumnConfig::Kind::kDense ? ", or set `transform: log1p`" : "");
 }
 
-// Index, mean and deviation for each index whose values are large. Most rows have a value of some
-// indices, which are numbers like those of a dense column. The mean of others is that of the values
-// that are left out, 0.
+// Returns index, mean and deviation for each index whose values are large. If most rows have a
+// value of an index, its values are numbers like those of a dense column. The mean of another index
+// is 0, the value that rows leave out.
 std::vector<double> FittedScales(const Observed& one) {
-  constexpr double kLarge = 10;  // Root of the mean square.
-  constexpr double kMost = 0.9;  // Of the rows.
+  constexpr double kLarge = 10;  // Root of the mean square of large values.
+  constexpr double kMost = 0.9;  // Share of the rows.
   std::map<uint64_t, ValueScale> scales;
   for (const auto& [index, values] : one.indices) {
     const double count = values.moments.count();
@@ -237,7 +240,7 @@ Status TakeDeviation(const Observed& one, double& stddev) {
     WarnOfOutlier(one);
     return absl::OkStatus();
   }
-  if (IsTarget(one.kind)) {  // One label is reported at the end; weights can be equal.
+  if (IsTarget(one.kind)) {  // A constant label is reported at the end; weights can be equal.
     stddev = 1;
     return absl::OkStatus();
   }
@@ -260,7 +263,7 @@ StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
       one.name, count, one.quantiles);
 }
 
-// Columns and features with statistics to compute, in this order.
+// Returns the columns, and then the features, with statistics to compute.
 std::vector<Observed> ToObserve(const DataConfig& config,
                                 const std::vector<FeatureConfig>& features) {
   std::vector<Observed> observed;

@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/json/src.hpp>  // The library's only use.
+#include <boost/json/src.hpp>  // This file is the library's only user.
 
 namespace simurgh {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 namespace json = boost::json;
 using ErrorCode = json::error_code;
 
-// What json::basic_parser calls. Parts of texts and numbers arrive only with escapes, since the
+// The handler of json::basic_parser. Parts of texts and numbers arrive only with escapes, since the
 // document is parsed at once.
 class Handler {
  public:
@@ -93,7 +93,7 @@ class Handler {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// The word around a byte, such as NaN, which Python's json writes by default.
+// Returns the word around a byte, such as NaN, which Python's json writes by default.
 std::string_view WordAt(std::string_view text, size_t byte) {
   const auto is_part = [](char c) { return absl::ascii_isalpha(c) || c == '-' || c == '+'; };
   size_t begin = std::min(byte, text.size());

@@ -7,7 +7,7 @@
 
 namespace simurgh {
 
-// A value that is no object and no array.
+// A value that is neither an object nor an array.
 struct JsonScalar {
   enum class Kind { kNull, kBool, kNumber, kText };
 
@@ -28,7 +28,7 @@ class JsonEvents {
   virtual bool Key(std::string_view key) = 0;
   virtual bool Scalar(const JsonScalar& value) = 0;
 
-  // Where the document is, for an error: "column 'age', row 3", or an empty text.
+  // Returns the place in the document for an error: "column 'age', row 3", or an empty text.
   virtual std::string Where() const { return ""; }
 };
 

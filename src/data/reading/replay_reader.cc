@@ -22,7 +22,7 @@ StatusOr<std::optional<Batch>> ReplayReader::Next() {
 }
 
 StatusOr<Batch> ReplayReader::NextOld() {
-  constexpr int kMostReadings = 10;  // A small sample may be empty.
+  constexpr int kMostReadings = 10;  // More than one, since a small sample may be empty.
   for (int readings = 0; readings < kMostReadings;) {
     if (old_ == nullptr) {
       SIMURGH_ASSIGN_OR_RETURN(old_, open_old_(times_++));

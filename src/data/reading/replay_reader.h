@@ -14,10 +14,10 @@
 namespace simurgh {
 
 // Mixes batches of older rows into those of a reader, at equal distances: `share` of all batches.
-// They have the progress of the batch before. The first batch and the last one are of the reader.
+// Their progress is that of the batch before. The first and the last batch are the reader's.
 class ReplayReader final : public BatchReader {
  public:
-  // Opens the older rows, for the first or a further time: counted from 0.
+  // Opens the older rows. time: number of times they were opened before.
   using OpenOld = std::function<StatusOr<std::unique_ptr<BatchReader>>(uint32_t time)>;
 
   // Requires share in [0, 1). least: samples of an older batch; smaller ones are left out.
@@ -35,16 +35,17 @@ class ReplayReader final : public BatchReader {
   void Stop() override { reader_->Stop(); }
 
  private:
-  // Begins again at their end. Errors: INVALID_ARGUMENT for no rows.
+  // Returns the next older batch, and begins again at their end. Errors: INVALID_ARGUMENT for no
+  // rows.
   StatusOr<Batch> NextOld();
 
   const std::unique_ptr<BatchReader> reader_;
   const OpenOld open_old_;
-  const double per_batch_;  // Older batches.
+  const double per_batch_;  // Older batches for each batch of the reader.
   const size_t least_;
   double due_ = 0;
   ShareProgress progress_;
-  std::optional<Batch> next_;  // Read ahead: the last batch is not an older one.
+  std::optional<Batch> next_;  // Is read ahead, so that no older batch follows the last one.
   std::unique_ptr<BatchReader> old_;
   uint32_t times_ = 0;
   uint64_t skipped_old_rows_ = 0;

@@ -59,7 +59,7 @@ StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::str
   for (const std::string& file : lines.files_) {
     std::error_code failed;
     const uintmax_t bytes = std::filesystem::file_size(file, failed);
-    if (failed) {  // A pipe.
+    if (failed) {  // The file is a pipe.
       lines.starts_.clear();
       break;
     }
@@ -140,7 +140,7 @@ StatusOr<bool> RowLines::IsHeader(const Line& line) {
     return false;
   }
   if (!decides_for_all) return true;
-  static std::atomic<bool> is_said = false;  // Every reading finds it again.
+  static std::atomic<bool> is_said = false;  // Every reading finds the header again.
   if (is_said.exchange(true)) return true;
   spdlog::info(
       "{}: the first line has names, or no number where data.columns needs one, so it is a header; "

@@ -24,7 +24,7 @@ FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labe
 
 namespace {
 
-// Rows of text that are no CSV, parsed as cells.
+// Parses the cells of rows of text that are not CSV.
 class CellsParser final : public RowParser {
  public:
   CellsParser(const DataConfig& config, bool ignore_labels, std::unique_ptr<CellSplitter> splitter,
@@ -53,7 +53,7 @@ class CellsParser final : public RowParser {
  private:
   const std::unique_ptr<CellSplitter> splitter_;
   const std::unique_ptr<RowParser> cells_parser_;
-  std::vector<const Cell*> cells_;  // Of the splitter.
+  std::vector<const Cell*> cells_;  // Cells of the splitter.
 };
 
 }  // namespace

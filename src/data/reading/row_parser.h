@@ -27,8 +27,8 @@ class CellSplitter {
   // Sets cells(). Errors: INVALID_ARGUMENT naming column or byte, and remedy.
   virtual Status Split(std::string_view row) = 0;
 
-  // One per column of ColumnsOf(). They are always in the same place. Lifetime of what they refer
-  // to: until the next Split, and the row's.
+  // Returns one cell per column of ColumnsOf(), always in the same place. Lifetime of their texts
+  // and lists: until the next Split, and the row's.
   std::span<const Cell> cells() const { return cells_; }
 
  protected:
@@ -37,7 +37,7 @@ class CellSplitter {
   std::vector<Cell> cells_;
 };
 
-// The splitter of a format; null for CSV and Criteo.
+// Returns the splitter of a format; null for CSV and Criteo.
 std::unique_ptr<CellSplitter> NewCellSplitter(const DataConfig& config);
 
 // Turns a row of one format into a sample.
@@ -48,13 +48,13 @@ class RowParser {
   virtual ~RowParser() = default;
 
   // Sets labels, weight, dense columns and, through the consumer, ids of the builder's open sample;
-  // the caller ends or abandons it. columns: of the file; null: those of the configuration. Errors:
-  // INVALID_ARGUMENT naming column, value and remedy; the caller adds file and line.
+  // the caller ends or abandons it. columns: those of the file; null: those of the configuration.
+  // Errors: INVALID_ARGUMENT naming column, value and remedy; the caller adds file and line.
   virtual Status Parse(std::string_view line, const FileColumns* columns,
                        BatchBuilder& builder) = 0;
 
-  // The same for a row of cells: one per column of ColumnsOf() without IsTarget or, without
-  // ignore_labels, per column. repeated: see RowBatcher::AddCells.
+  // Parses a row of cells: one per column of ColumnsOf() without IsTarget or, without
+  // ignore_labels, per column. Otherwise same as Parse(). repeated: see RowBatcher::AddCells.
   virtual Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                             BatchBuilder& builder) = 0;
 
@@ -66,10 +66,10 @@ class RowParser {
   std::string warning_;
 };
 
-// Columns of rows that have all configured ones, or all but labels and weights, in their order.
+// Returns the columns of rows that have all configured ones, or all but targets, in their order.
 FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labels);
 
-// The parser of the format. ignore_labels: see ReadOptions.
+// Returns the parser of the format. ignore_labels: see ReadOptions.
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 

@@ -22,7 +22,7 @@ namespace {
 // Lines of a file.
 class LineBlock final : public RowBlock {
  public:
-  // Of text, if the last line does not have more.
+  // Bytes of text from which a block is full. The last line may exceed them.
   static constexpr size_t kBytes = size_t{256} << 10;
   static constexpr size_t kRows = 1'024;
 
@@ -51,7 +51,7 @@ class LineBlock final : public RowBlock {
 
  private:
   struct Place {
-    size_t end;  // In the text.
+    size_t end;  // End of the line in the text.
     size_t number;
     bool whole;
     ReadPlace after;
@@ -149,7 +149,7 @@ class LineSource final : public RowSource {
   double part() const override { return lines_.part(); }
 
  private:
-  // Warns once in a process of text whose ids are other ones than those that servers read.
+  // Warns once in a process about text that is not UTF-8, whose ids servers would not find.
   void CheckEncoding() const {
     static std::atomic<bool> is_said = false;
     if (is_said) return;
@@ -161,16 +161,16 @@ class LineSource final : public RowSource {
   const DataConfig config_;
   const bool ignores_labels_;
   RowLines lines_;
-  std::optional<Line> next_;  // Has been read, but is of no block yet.
-  Status failed_;             // After the last block.
-  double part_;               // Of the lines in blocks.
+  std::optional<Line> next_;  // A line that was read but is not in a block yet.
+  Status failed_;             // Error after the last block.
+  double part_;               // RowLines::part() of the lines in blocks.
 };
 
 std::string PlaceOfRecord(const RowBlock::Record& record) {
   return absl::StrCat(std::string(record.partition), " at offset ", record.offset);
 }
 
-// Records that are rows.
+// Parses records that are rows.
 class RecordParser final : public BlockParser {
  public:
   explicit RecordParser(std::unique_ptr<RowParser> parser) : parser_(std::move(parser)) {}
@@ -192,7 +192,7 @@ class RecordParser final : public BlockParser {
   const RowBlock::Record* record_ = nullptr;
 };
 
-// Records that have rows of Arrow data. What cannot be read of a record is one bad row.
+// Parses records that have rows of Arrow data. The unreadable rest of a record is one bad row.
 class ArrowRecordParser final : public BlockParser {
  public:
   explicit ArrowRecordParser(std::unique_ptr<BlockParser> parser) : parser_(std::move(parser)) {}
@@ -215,7 +215,7 @@ class ArrowRecordParser final : public BlockParser {
   }
   std::string TakeWarning() override { return parser_->TakeWarning(); }
   std::string Text(size_t row) override {
-    constexpr size_t kBytes = 64;  // Binary ones tell little.
+    constexpr size_t kBytes = 64;  // Shown bytes; more of a binary record would not help.
     return record_->problem.ok() ? parser_->Text(row)
                                  : absl::CHexEscape(std::string(record_->value.substr(0, kBytes)));
   }
@@ -273,7 +273,7 @@ class StreamSource final : public RowSource {
   double part() const override { return 0; }
 
  private:
-  // Moves the partition behind the block that was read before.
+  // Moves the partition's offset past the block that was read before.
   void Leave(RowBlock& block) {
     if (!block.record) return;
     *next_ = block.PlaceInStream(block.rows - 1);
@@ -282,7 +282,8 @@ class StreamSource final : public RowSource {
     block.record.reset();
   }
 
-  // Goes to the next record that has a value and rows left to read. False: there is none yet.
+  // Goes to the next record that has a value and rows left to read. Returns false if there is none
+  // yet.
   StatusOr<bool> NextRecord() {
     while (true) {
       SIMURGH_ASSIGN_OR_RETURN(const auto record, stream_.Next());
@@ -300,7 +301,7 @@ class StreamSource final : public RowSource {
     }
   }
 
-  // Reads rows of the record, or why it cannot be read. False: all have been read.
+  // Reads rows of the record, or why it cannot be read. Returns false if all have been read.
   bool ReadArrow(RowBlock& block) {
     if (problem_.ok()) problem_ = ReachRow();
     if (!problem_.ok()) {
@@ -335,13 +336,13 @@ class StreamSource final : public RowSource {
 
   const DataConfig config_;
   RecordStream& stream_;
-  StreamOffsets offsets_;  // Of the next rows, without the last block.
+  StreamOffsets offsets_;  // Offsets of the next rows, without the last block.
   const std::unique_ptr<ArrowRecords> arrow_;
-  std::optional<RecordStream::Record> record_;  // That has further rows.
-  RecordPlace* next_ = nullptr;                 // Of its partition.
-  uint64_t row_ = 0;                            // Its rows so far.
-  bool has_rows_ = false;                       // Further ones.
-  Status problem_;                              // Of reading them.
+  std::optional<RecordStream::Record> record_;  // The record with further rows.
+  RecordPlace* next_ = nullptr;                 // Next place of its partition, in offsets_.
+  uint64_t row_ = 0;                            // Number of its rows so far.
+  bool has_rows_ = false;                       // The record has further rows.
+  Status problem_;                              // Error of reading further rows.
 };
 
 }  // namespace

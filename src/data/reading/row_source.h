@@ -29,31 +29,32 @@ class RowBlock {
 
   size_t max_rows = SIZE_MAX;  // Limit of Read(), which also bounds the ids of the block.
   size_t rows = 0;
-  size_t files_opened = 0;  // With the file of the rows.
-  // Shares of all rows that those before the block are, and those up to its end; 0: unknown.
+  size_t files_opened = 0;  // Number of files opened, with that of the rows.
+  // Shares of all rows before the block, and up to its end; 0: unknown.
   double first_part = 0;
   double last_part = 0;
 
-  // The record of a stream that the rows are of; nothing: they are of a file.
+  // The record of a stream that has the rows.
   struct Record {
-    std::string_view value;      // Until the next block is read.
-    std::string_view partition;  // While the stream lives.
+    std::string_view value;      // Lifetime: until the next block is read.
+    std::string_view partition;  // Lifetime: that of the stream.
     uint64_t offset = 0;
-    uint64_t before = 0;  // Its rows before the block.
-    bool is_last = true;  // No block of it follows.
-    Status problem = {};  // Why it cannot be read, from here on: it is then one bad row.
+    uint64_t before = 0;  // Rows of the record before the block.
+    bool is_last = true;  // No further block of the record follows.
+    Status problem = {};  // Why the rest cannot be read; it is then one bad row.
   };
-  std::optional<Record> record;
-  // Requires a record: where its partition continues after a row of the block.
+  std::optional<Record> record;  // Nothing: the rows are from a file.
+  // Returns where the record's partition continues after a row of the block. Requires a record.
   RecordPlace PlaceInStream(size_t row) const {
     return record->is_last && row + 1 == rows
                ? RecordPlace(record->offset + 1)
                : RecordPlace(record->offset, record->before + row + 1);
   }
 
-  // Where the row after this one begins, without its number. Nothing: reading cannot begin there.
+  // Returns where the row after this one begins, without its number. Nothing: reading cannot begin
+  // there.
   virtual std::optional<ReadPlace> PlaceAfter(size_t /*row*/) const { return std::nullopt; }
-  // A number that identifies a row. number: rows of the epoch before it.
+  // Returns a number that identifies a row. number: rows of the epoch before it.
   uint64_t NumberOf(size_t row, uint64_t number) const {
     return record ? Mix64(HashBytes(record->partition, record->offset) + record->before + row)
                   : number;
@@ -75,17 +76,18 @@ class BlockParser {
   // remedy; FAILED_PRECONDITION from a plug-in that cannot continue.
   virtual Status Parse(size_t row, BatchBuilder& builder) = 0;
 
-  // Adds what is parsed column by column. kept: the rows of the builder's samples, ascending.
+  // Adds the ids of columns that are parsed as a whole. kept: the rows of the builder's samples,
+  // ascending.
   virtual void AddColumns(const std::vector<uint32_t>& /*kept*/, BatchBuilder& /*builder*/) {}
 
   // Takes a warning of a cell of the last parsed row, naming column, value and remedy; empty if
   // there is none.
   virtual std::string TakeWarning() = 0;
 
-  // The row as a line of the format of LinesOf(), with the configured columns, in order.
+  // Returns the row as a line of the format of LinesOf(), with the configured columns, in order.
   virtual std::string Text(size_t row) = 0;
 
-  // Where the row is: "file:line", or the like.
+  // Returns the place of the row: "file:line", or the like.
   virtual std::string Place(size_t row) const = 0;
 };
 
@@ -97,20 +99,22 @@ class RowSource {
   virtual ~RowSource() = default;
 
   virtual std::unique_ptr<RowBlock> NewBlock() const = 0;
-  // consumer: gets the rows.
+  // Returns a parser of the source's blocks. consumer: gets the rows.
   virtual std::unique_ptr<BlockParser> NewParser(std::unique_ptr<RowConsumer> consumer) const = 0;
 
-  // Reads the next rows, at least one and a bounded number of bytes. False: there are no more or,
-  // if the source is_idle(), none yet.
-  // block: of NewBlock(), whatever it has.
-  // Errors: of opening and reading, with the file and, if known, the row. Nothing follows them.
+  // Reads the next rows, at least one and a bounded number of bytes. Returns false if there are no
+  // more or, if the source is_idle(), none yet.
+  // block: one from NewBlock(), with any content.
+  // Errors: those of opening and reading, with the file and, if known, the row. No rows follow an
+  // error.
   virtual StatusOr<bool> Read(RowBlock& block) = 0;
   virtual bool is_idle() const { return false; }
 
-  // Leaves out as many of the next rows as is cheaper than Read(), at most `rows`.
+  // Leaves out as many of the next rows as is cheaper than Read(), at most `rows`. Returns their
+  // number.
   virtual uint64_t Skip(uint64_t /*rows*/) { return 0; }
 
-  // After the last block that was read:
+  // The next three describe the end of the last block that was read.
   virtual size_t files_opened() const = 0;
   virtual std::optional<ReadPlace> place() const { return std::nullopt; }
   virtual double part() const = 0;  // See RowBlock.
@@ -119,27 +123,28 @@ class RowSource {
 };
 
 // Opens the first file, in the format of `config`. `ignore_labels` and others of the options apply.
-// from: of an earlier source of the same files; that of a new one is their begin.
+// from: place() of an earlier source of the same files; a default one is their beginning.
 // Errors: see OpenBatchReader().
 StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    const std::vector<std::string>& files,
                                                    const ReadOptions& options,
                                                    const ReadPlace& from);
 
-// Of the records of a stream: see OpenStreamReader(). A block has rows of one record. Always the
-// same block is read, since a record's value is there until the next one.
+// Returns a source of a stream's records: see OpenStreamReader(). A block has rows of one record.
+// Requires that every Read() gets the same block, since a record's value is valid until the next
+// one.
 StatusOr<std::unique_ptr<RowSource>> NewStreamSource(const DataConfig& config, RecordStream& stream,
                                                      StreamOffsets begin);
 
-// Reads the rows of a source in batches, in order. consumers: of the rows, one for each thread that
-// parses them; with one, the caller of Next() is the thread. make_builder: for samples of the rows.
+// Reads the rows of a source in batches, in order. consumers: one for each thread that parses rows;
+// with one, the caller of Next() is the thread. make_builder: makes builders for the rows' samples.
 std::unique_ptr<BatchReader> NewSourceReader(const DataConfig& config,
                                              std::unique_ptr<RowSource> source,
                                              std::vector<std::unique_ptr<RowConsumer>> consumers,
                                              const std::function<BatchBuilder()>& make_builder,
                                              size_t batch_size, const ReadOptions& options);
 
-// The same for files, of which it opens the first.
+// Opens the first of the files, and reads their rows in batches: see NewSourceReader().
 StatusOr<std::unique_ptr<BatchReader>> OpenFileReader(
     const DataConfig& config, std::vector<std::unique_ptr<RowConsumer>> consumers,
     const std::vector<std::string>& files, const std::function<BatchBuilder()>& make_builder,

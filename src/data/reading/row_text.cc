@@ -20,8 +20,8 @@ namespace simurgh {
 
 namespace {
 
-// Rows of JSON are read without the columns that are skipped. Those that are copied are read, and
-// no others, since these may be objects.
+// Makes skipped columns that are copied readable. Rows of JSON are read without the other skipped
+// columns, since these may be objects.
 DataConfig WithCopied(DataConfig config, const std::vector<std::string>& copied) {
   for (ColumnConfig& column : config.columns) {
     if (column.kind != ColumnConfig::Kind::kSkip) continue;
@@ -65,7 +65,7 @@ struct RowText::State {
 
   void TakeCells() {
     lists.clear();
-    lists.reserve(columns.size());  // It must not move texts.
+    lists.reserve(columns.size());  // Growth would move the texts.
     for (size_t c = 0; c < columns.size(); ++c) {
       const Cell& cell = cell_splitter->cells()[c];
       if (cell.kind == Cell::Kind::kList) {
@@ -88,7 +88,7 @@ struct RowText::State {
   const FileColumns* const file;                      // May be null.
   const FileColumns configured;
   const FileColumns unlabelled;
-  std::vector<size_t> chosen;  // Indices of columns.
+  std::vector<size_t> chosen;  // Indices of the columns to copy.
   std::vector<std::string_view> cells;
   std::vector<std::string> lists;  // Cells that are lists or numbers, as text.
 };
@@ -132,7 +132,7 @@ void RowText::AppendCells(std::string_view line, std::string& text) {
 BadRowFile::BadRowFile(const CheckpointConfig& checkpoint, std::string_view process) {
   if (checkpoint.directory.empty()) return;
   std::filesystem::path path = std::filesystem::path(checkpoint.directory).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // It ends in a slash.
+  if (!path.has_filename()) path = path.parent_path();  // The path ends in a slash.
   path_ = absl::StrCat(path.string(), ".bad-rows", std::string(process), ".csv");
 }
 
@@ -148,7 +148,7 @@ void BadRowFile::Add(std::string_view place, std::string_view reason, std::strin
   AppendCsvCell(reason, text);
   text.push_back(',');
   AppendCsvCell(row.substr(0, kTextBytes), text);
-  std::error_code ignored;  // Opening the file fails, too.
+  std::error_code ignored;  // After an error, opening the file fails, too.
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   std::ofstream file(path_, is_first ? std::ios::trunc : std::ios::app);
   if (file << text << "\n" << std::flush) {

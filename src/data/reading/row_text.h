@@ -41,15 +41,16 @@ class RowText {
 // ends.
 void AppendCsvCell(std::string_view cell, std::string& text, char separator = ',');
 
-// The line with the configured columns, in order. A line that cannot be split is left as it is.
+// Returns the line with the configured columns, in order. A line that cannot be split stays as it
+// is.
 std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,
                               std::string_view line);
 
-// The configuration of files with the lines of RowSource::Text(): `config`, or for formats without
-// lines, CSV with a header and lists separated by the ASCII unit separator.
+// Returns the configuration of files with the lines of BlockParser::Text(): `config`, or for
+// formats without lines, CSV with a header and lists separated by the ASCII unit separator.
 DataConfig LinesOf(const DataConfig& config);
 
-// The header of files with the configured columns, in order.
+// Returns the header of files with the configured columns, in order.
 std::string CsvHeader(const DataConfig& config);
 
 }  // namespace simurgh

@@ -15,7 +15,7 @@
 namespace simurgh {
 namespace {
 
-// Lists of cells. They are in one array, which may move until the row ends.
+// Lists of cells, in one array, which may move until the row ends.
 class Lists {
  public:
   void Clear() {
@@ -44,7 +44,7 @@ class Lists {
   std::vector<List> lists_;
 };
 
-// Rows that are JSON objects. Keys that are no column are ignored.
+// Splits rows that are JSON objects. Ignores keys that are not columns.
 class JsonCells final : public CellSplitter, JsonEvents {
  public:
   explicit JsonCells(const std::vector<ColumnConfig>& columns)
@@ -115,7 +115,7 @@ class JsonCells final : public CellSplitter, JsonEvents {
     return true;
   }
 
-  // A number of a column whose texts are not the numbers as written.
+  // Returns a number in a column whose texts are converted to numbers.
   std::optional<double> ConvertedNumber(const JsonScalar& value) const {
     const bool is_converted =
         value.kind == JsonScalar::Kind::kNumber && IsConverted(columns_[*column_]);
@@ -148,17 +148,17 @@ class JsonCells final : public CellSplitter, JsonEvents {
   }
 
   const std::vector<ColumnConfig> columns_;
-  absl::flat_hash_map<std::string, size_t> places_;  // By name.
-  // Of the current row:
-  std::vector<bool> is_set_;  // By column.
+  absl::flat_hash_map<std::string, size_t> places_;  // Name -> index of the column.
+  // The members below belong to the current row.
+  std::vector<bool> is_set_;  // One per column.
   Lists lists_;
-  std::string copies_;            // Of texts.
-  size_t depth_ = 0;              // Of objects and arrays.
-  std::optional<size_t> column_;  // Of the last key of the row.
+  std::string copies_;            // Unescaped texts.
+  size_t depth_ = 0;              // Number of open objects and arrays.
+  std::optional<size_t> column_;  // Column of the last key of the row.
   Status error_;
 };
 
-// Rows of libsvm or libffm. Pairs keep their order within a list.
+// Splits rows of libsvm or libffm. Pairs keep their order within a list.
 class PairCells final : public CellSplitter {
  public:
   explicit PairCells(const DataConfig& config)
@@ -192,10 +192,10 @@ class PairCells final : public CellSplitter {
  private:
   struct Pair {
     size_t column;
-    std::string_view text;  // index:value
+    std::string_view text;  // The pair, index:value.
   };
 
-  // The text up to the next blank, and removes it from `rest`; empty at the end.
+  // Removes the text up to the next blank from `rest` and returns it; empty at the end.
   static std::string_view Take(std::string_view& rest) {
     rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
     const std::string_view token = rest.substr(0, rest.find_first_of(" \t"));
@@ -237,8 +237,8 @@ class PairCells final : public CellSplitter {
                    pairs_.size() + 1, Quoted(token), fields_ > 0 ? "field:" : "");
   }
 
-  const uint32_t fields_;  // 0: libsvm.
-  const bool is_binary_;   // The label.
+  const uint32_t fields_;  // Number of fields of libffm; 0: libsvm.
+  const bool is_binary_;   // The label is binary.
   std::vector<Pair> pairs_;
   Lists lists_;
 };

@@ -39,14 +39,14 @@
 
 #include "simurgh/arrow_module.h"
 
-// A reader of one input. Not in a namespace: the interface names it.
+// A reader of one input. It is not in a namespace, because the interface names it.
 struct simurgh_arrow_reader {
   virtual ~simurgh_arrow_reader() = default;
   virtual arrow::Result<std::shared_ptr<arrow::Schema>> Schema() = 0;
   virtual arrow::Result<std::shared_ptr<arrow::Schema>> Select(std::vector<int> columns) = 0;
   virtual int64_t Rows() const { return -1; }
   virtual uint64_t Skip(uint64_t /*rows*/) { return 0; }
-  // Null: there are no more rows.
+  // Returns the next rows; null: there are no more.
   virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
 };
 
@@ -55,7 +55,7 @@ namespace {
 
 using RandomAccessFile = arrow::io::RandomAccessFile;
 
-// Cells that are decoded at once. They and their ids fit into a cache.
+// Number of cells that are decoded at once. They and their ids fit into a cache.
 constexpr int64_t kCells = int64_t{1} << 17;
 constexpr int64_t kMinRows = 1'024;
 constexpr int64_t kMaxRows = 65'536;
@@ -65,11 +65,11 @@ constexpr int64_t kRemoteBytes = int64_t{8} << 20;
 
 bool IsUri(std::string_view path) { return path.find("://") != path.npos; }
 
-// Arrow keeps S3 in a library of its own, beside its others.
+// Loads S3, which Arrow keeps in a separate library next to its others.
 arrow::Status LoadS3() {
   static const arrow::Status loaded = [] {
     Dl_info about{};
-    // Any function of libarrow.
+    // Any function of libarrow tells its path.
     if (dladdr(reinterpret_cast<void*>(&arrow::internal::ErrnoFromStatus), &about) == 0 ||
         about.dli_fname == nullptr) {
       return arrow::Status::OK();
@@ -78,18 +78,18 @@ arrow::Status LoadS3() {
     const size_t at = library.rfind("libarrow");
     if (at == library.npos) return arrow::Status::OK();
     library.insert(at + std::strlen("libarrow"), "_s3");
-    if (!std::filesystem::exists(library)) return arrow::Status::OK();  // It is in libarrow.
+    if (!std::filesystem::exists(library)) return arrow::Status::OK();  // S3 is in libarrow.
     return arrow::fs::LoadFileSystemFactories(library.c_str());
   }();
   return loaded;
 }
 
-// The file system of a URI, and the path in it.
+// Returns the file system of a URI, and sets the path in it.
 arrow::Result<std::shared_ptr<arrow::fs::FileSystem>> FileSystemOf(const std::string& uri,
                                                                    std::string* path) {
   ARROW_RETURN_NOT_OK(LoadS3());
   auto files = arrow::fs::FileSystemFromUri(uri, path);
-  // At exit, file systems must end before what they began with.
+  // At exit, file systems must end before the libraries that they use.
   static const int registered = std::atexit([] { arrow::fs::EnsureFinalized(); });
   static_cast<void>(registered);
   return files;
@@ -107,8 +107,8 @@ void AddLeaves(const parquet::arrow::SchemaField& field, std::vector<int>& leave
   for (const auto& child : field.children) AddLeaves(child, leaves);
 }
 
-// Whether a column is read as places in its dictionary if it is written as such. Readers hash the
-// values of a dictionary once.
+// Returns whether a column that is written as places in a dictionary is also read so. Readers hash
+// the values of a dictionary once.
 bool HasDictionary(const parquet::arrow::SchemaField& field,
                    const parquet::ColumnDescriptor& column) {
   if (!field.is_leaf() || column.max_repetition_level() > 0 || column.max_definition_level() > 1) {
@@ -127,7 +127,7 @@ bool HasDictionary(const parquet::arrow::SchemaField& field,
   }
 }
 
-// The dictionary of a column, whose first value is at `values`.
+// Returns the dictionary of a column, whose first value is at `values`.
 template <typename Number>
 arrow::Result<std::shared_ptr<arrow::Array>> DictionaryOf(
     const Number* values, int64_t count, const std::shared_ptr<arrow::DataType>& type) {
@@ -152,7 +152,7 @@ arrow::Result<std::shared_ptr<arrow::Array>> DictionaryOf(
 // Reads the places of a column in its dictionary, in one row group.
 class DictionaryReader {
  public:
-  // Null unless all values of the column are such places.
+  // Opens a column of a row group. Null unless all its values are places in the dictionary.
   static std::unique_ptr<DictionaryReader> Open(parquet::RowGroupReader& group, int leaf,
                                                 std::shared_ptr<arrow::DataType> type) {
     auto reader = std::make_unique<DictionaryReader>();
@@ -224,12 +224,12 @@ class DictionaryReader {
   }
 
   std::shared_ptr<parquet::ColumnReader> column_;
-  std::shared_ptr<arrow::DataType> type_;  // Of the values.
+  std::shared_ptr<arrow::DataType> type_;  // Type of the values.
   std::shared_ptr<arrow::Array> dictionary_;
   std::vector<int16_t> levels_;
 };
 
-// The array as one of places in itself.
+// Returns a dictionary array of `values`, whose places are 0, 1, 2, ...
 arrow::Result<std::shared_ptr<arrow::Array>> AsDictionary(
     const std::shared_ptr<arrow::Array>& values) {
   const int64_t rows = values->length();
@@ -242,7 +242,7 @@ arrow::Result<std::shared_ptr<arrow::Array>> AsDictionary(
   return arrow::MakeArray(std::move(data));
 }
 
-// One row group after the other.
+// Reads one row group after the other.
 class ParquetReader final : public simurgh_arrow_reader {
  public:
   static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(const std::string& path) {
@@ -322,7 +322,7 @@ class ParquetReader final : public simurgh_arrow_reader {
     return reader_->manifest().schema_fields[static_cast<size_t>(column)];
   }
 
-  // Opens the next row group with rows. False: there is none.
+  // Opens the next row group with rows. Returns false if there is none.
   arrow::Result<bool> OpenGroup() {
     while (group_ < metadata_->num_row_groups() && metadata_->RowGroup(group_)->num_rows() <= 0) {
       ++group_;
@@ -356,7 +356,7 @@ class ParquetReader final : public simurgh_arrow_reader {
     return true;
   }
 
-  // Null: there are no more rows.
+  // Returns the next rows; null: there are no more.
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Read() {
     if (left_ == 0) {
       ARROW_ASSIGN_OR_RAISE(const bool has_rows, OpenGroup());
@@ -391,7 +391,7 @@ class ParquetReader final : public simurgh_arrow_reader {
     return arrow::RecordBatch::Make(arrow::schema(std::move(fields)), rows, std::move(arrays));
   }
 
-  // Names the column that cannot be read: the error does not.
+  // Adds the name of the column that cannot be read, which Arrow's error lacks.
   arrow::Status Explain(const arrow::Status& problem) const {
     for (const int column : columns_) {
       const auto& field = reader_->manifest().schema_fields[static_cast<size_t>(column)];
@@ -415,26 +415,26 @@ class ParquetReader final : public simurgh_arrow_reader {
   std::shared_ptr<parquet::FileMetaData> metadata_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<int> columns_;
-  std::vector<bool> are_dictionaries_;  // By column: how it is handed on.
+  std::vector<bool> are_dictionaries_;  // Whether a column is handed on as a dictionary.
   int64_t rows_at_once_ = 0;
-  int group_ = 0;      // The next one to open.
-  uint64_t left_ = 0;  // Rows of the open group.
-  // Of the open group:
+  int group_ = 0;      // The next group to open.
+  uint64_t left_ = 0;  // Unread rows of the open group.
+  // The members below belong to the open group.
   std::shared_ptr<parquet::RowGroupReader> group_reader_;
-  std::vector<std::unique_ptr<DictionaryReader>> dictionaries_;  // By column; or null.
-  std::unique_ptr<arrow::RecordBatchReader> batches_;            // Of all other columns.
-  std::vector<int> places_;                                      // Of these in a batch.
+  std::vector<std::unique_ptr<DictionaryReader>> dictionaries_;  // One per column; or null.
+  std::unique_ptr<arrow::RecordBatchReader> batches_;  // Reads the columns without a dictionary.
+  std::vector<int> places_;                            // Places of these columns in a batch.
 };
 
 arrow::ipc::IpcReadOptions IpcOptions() {
   arrow::ipc::IpcReadOptions options;
   options.use_threads = false;
-  // Writers align buffers in files; where memory begins is another matter.
+  // Writers align buffers in files, but the file's memory may begin at any address.
   options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
   return options;
 }
 
-// Record batches, one after the other.
+// Reads record batches, one after the other.
 class IpcFileReader final : public simurgh_arrow_reader {
  public:
   static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(
@@ -457,7 +457,7 @@ class IpcFileReader final : public simurgh_arrow_reader {
     }
     arrow::ipc::IpcReadOptions options = IpcOptions();
     options.included_fields = std::move(in_order);
-    // No column at all would mean all of them.
+    // An empty list would mean all columns.
     if (!columns.empty()) {
       ARROW_ASSIGN_OR_RAISE(reader_, arrow::ipc::RecordBatchFileReader::Open(file_, options));
     }
@@ -482,7 +482,7 @@ class IpcFileReader final : public simurgh_arrow_reader {
   int next_ = 0;
 };
 
-// A descriptor that cannot seek. The caller closes it.
+// Reads a descriptor that cannot seek. The caller closes it.
 class DescriptorStream final : public arrow::io::InputStream {
  public:
   explicit DescriptorStream(int descriptor) : descriptor_(descriptor) {}
@@ -584,7 +584,7 @@ simurgh_arrow_result ResultOf(const arrow::Status& status) {
   return SIMURGH_ARROW_DAMAGED;
 }
 
-// The status of a function that may throw, as a result and a message.
+// Returns the status of a function that may throw, as a result and a message.
 template <typename Function>
 simurgh_arrow_result Guarded(simurgh_arrow_message* message, const Function& function) {
   arrow::Status status;
@@ -646,7 +646,7 @@ simurgh_arrow_result NextRows(simurgh_arrow_reader* reader, ArrowArray* rows,
   return is_end ? SIMURGH_ARROW_END : result;
 }
 
-// What comes before the first part of a path that has a wildcard.
+// Returns the folder above the first part of a path that has a wildcard.
 std::string FolderOfPattern(const std::string& path) {
   const size_t wildcard = path.find_first_of("*?[");
   return path.substr(0, path.rfind('/', wildcard));
@@ -655,7 +655,7 @@ std::string FolderOfPattern(const std::string& path) {
 simurgh_arrow_result ListFiles(const char* uri, simurgh_arrow_file_function found, void* context,
                                simurgh_arrow_message* message) {
   return Guarded(message, [&]() -> arrow::Status {
-    // The parts of a URI in front of `?` name the file, those behind it are options.
+    // The part of a URI before `?` names the file; the part after it has options.
     const std::string text = uri;
     const size_t scheme = text.find("://");
     const size_t options = text.find('?', scheme);
