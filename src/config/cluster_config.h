@@ -67,7 +67,7 @@ std::string YamlText(std::string_view text);
 // numbers index lists (embedding_ps.instances.0.address=...). Errors: NOT_FOUND for the file;
 // INVALID_ARGUMENT for its content, including files that cannot be read: up to ten lines
 // "<file>:<line>: <key>: <what>; <remedy>". Values of overrides have the place "--set <override>".
-// place: of a copied file, the path that errors and relative paths in it refer to; empty: `path`.
+// place: path of the original of a copied file, for errors and relative paths; empty: `path`.
 // Threads: any.
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides,

@@ -66,7 +66,7 @@ struct ColumnConfig {
   NumberFormat numbers = {};  // dense, label and weight.
   bool integers = false;      // id and dense: ids are integers; see IntegerText().
   bool date = false;          // dense: a point in time, whose number is the days since 1970.
-  DateOrder date_order = DateOrder::kYearFirst;  // Only with `date`.
+  DateOrder date_order = DateOrder::kYearFirst;  // Applies with `date`.
   uint32_t width = 1;  // dense: numbers of a cell, with `separator` between them.
 };
 
@@ -102,7 +102,7 @@ struct KafkaConfig {
   enum class Start { kEarliest, kLatest };
 
   std::vector<std::string> brokers;  // host:port
-  std::vector<std::string> topics;   // None: files are read.
+  std::vector<std::string> topics;   // Topics to read; none: files are read.
   Start start = Start::kEarliest;    // Where partitions without a position start.
   bool stop_at_end = false;  // Training ends with the records that are there when it begins.
   bool skip_lost = false;    // Whether reading goes on after records that the brokers deleted.
@@ -138,7 +138,8 @@ struct DataConfig {
   std::vector<std::string> train;         // Read in this order.
   std::vector<std::string> replay = {};   // Older rows, mixed into those of `train`.
   double replay_share = 0.2;              // Share of the steps that train on rows of `replay`.
-  std::vector<std::string> validation;    // For evaluations during training; empty: the test files.
+  // Files for evaluations during training; empty: the test files.
+  std::vector<std::string> validation;
   std::vector<std::string> test;
   OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.
   // kSkip: maximum share of bad rows among those that a reader has read, but at least 1,000.

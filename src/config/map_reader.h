@@ -101,7 +101,7 @@ struct ReadContext {
   std::set<std::string> tables_with_initializer = {};
   // If not null, reading collects all keys instead; lists are treated as if they had one element.
   std::vector<KnownKey>* known_keys = nullptr;
-  // With known_keys: mappings of which exactly one of some keys is required, by path.
+  // Path of a mapping -> keys of which exactly one is required; set with known_keys.
   std::map<std::string, std::vector<std::string>> alternatives = {};
 };
 

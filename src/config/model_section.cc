@@ -147,7 +147,7 @@ void FitTargets(ClusterConfig* config, Diagnostics* diagnostics) {
     const bool is_scaled =
         column.kind == ColumnConfig::Kind::kWeight ||
         (task != config->model.tasks.end() && task->loss.kind == LossConfig::Kind::kSquaredError);
-    if (is_scaled && HasPairs(data)) column.fit = true;  // Its columns have no keys.
+    if (is_scaled && HasPairs(data)) column.fit = true;  // Columns of pairs have no key for it.
     if (data.streams() || !is_scaled) column.fit = false;
     if (is_scaled || (column.mean == 0 && column.stddev == 1)) continue;
     diagnostics->Report(absl::StrCat("data.columns.", i, column.mean != 0 ? ".mean" : ".stddev"),

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxFileWords = 4'194'304;
 constexpr size_t kMaxWordBytes = 1'024;
 constexpr size_t kShownBytes = 64;
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Not part of the text.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // This mark is not part of the text.
 
 // Returns the problem of the lines with its remedy, or an empty string.
 std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {

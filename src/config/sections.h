@@ -90,7 +90,7 @@ void ApplyStream(ClusterConfig* config);
 void ApplyBest(ClusterConfig* config);
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
-// Also sets every feature's table_index.
+// Checks the features and their tables. Sets every feature's table_index.
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
                   Diagnostics* diagnostics);
 

@@ -39,11 +39,11 @@ struct CheckpointConfig {
 
 // Addresses of one daemon, in the form of rpc/address.h. Those of metrics: "host:port" or empty.
 struct InstanceConfig {
-  std::string address;         // Where others reach it.
-  std::string metrics;         // Where others reach its metrics.
-  std::string listen;          // Where it listens; empty: at `address`.
-  std::string metrics_listen;  // Where it serves metrics; empty: at `metrics`.
-  // "file:line: key" of the addresses where it listens, for errors when it starts to.
+  std::string address;         // Address at which others reach the daemon.
+  std::string metrics;         // Address at which others read the metrics.
+  std::string listen;          // Address at which the daemon listens; empty: `address`.
+  std::string metrics_listen;  // Address at which the daemon serves metrics; empty: `metrics`.
+  // "file:line: key" of the listening addresses, for errors when the daemon starts to listen.
   std::string listen_key;
   std::string metrics_listen_key;
   std::string address_key;  // "file:line: key" of `address`, for errors of callers.
@@ -85,7 +85,7 @@ struct EmbeddingWorkerConfig {
 // Device of the dense network.
 enum class ComputeDevice {
   kCpu,
-  kCuda,  // Without a CUDA device: the CPU, with a warning.
+  kCuda,  // Uses the CPU, with a warning, if there is no CUDA device.
   kAuto,  // Same as kCuda, without the warning.
 };
 
@@ -144,7 +144,7 @@ struct RpcConfig {
   std::string token_file;  // YAML cluster.token_file; empty: no token.
   std::string token_key;   // "file:line: cluster.token_file", for errors when the file is used.
   Security security = Security::kLoopback;
-  TlsConfig tls;  // For Security::kTls.
+  TlsConfig tls;  // Applies with Security::kTls.
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds call_timeout{30'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;

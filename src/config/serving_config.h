@@ -50,11 +50,11 @@ struct ServingConfig {
   std::chrono::milliseconds max_age{0};
   std::chrono::milliseconds poll{200};
   Security security = Security::kLoopback;
-  Tls tls;                 // For Security::kTls.
+  Tls tls;                 // Applies with Security::kTls.
   std::string token_file;  // Empty: no token.
   std::string token_key;   // "file:line: serving.token_file".
   bool allow_plugins = false;
-  RpcConfig rpc;  // For connections between the server and the servers of rows.
+  RpcConfig rpc;  // Settings of connections between the server and the servers of rows.
   // Overrides of the model's configuration, such as the path of a vocabulary.
   std::vector<std::string> model_overrides;
 };

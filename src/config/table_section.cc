@@ -114,7 +114,7 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
       "row_wise",
       "`adagrad`, `adam`: one mean of `g * g` per row instead of one per number; `adagrad`: false",
       &optimizer->row_wise);
-  // Not the documented default, which an agreement would assume.
+  // Records a value that differs from the documented default, which an agreement would assume.
   if (!optimizer->row_wise) in.Record("row_wise", "false");
   in.Number("beta1", "`adam`: decay of the first moment", &optimizer->beta1, kBelowOne);
   in.Number("beta2", "`adam`: decay of the second moment", &optimizer->beta2, kBelowOne);

@@ -69,7 +69,7 @@ class alignas(64) FeatureState {
   }
 
   uint64_t* next_ = nullptr;   // Place after the last id.
-  std::vector<uint64_t> ids_;  // Its size is the capacity.
+  std::vector<uint64_t> ids_;  // The vector's size is the capacity.
   std::vector<float> weights_;
 };
 

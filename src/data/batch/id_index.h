@@ -38,7 +38,7 @@ class IdIndex {
   void NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers);
 
   const uint64_t seed_;
-  std::vector<Slot> slots_;    // Its size is a power of two.
+  std::vector<Slot> slots_;    // The number of slots is a power of two.
   std::vector<uint64_t> ids_;  // The first size_ are in use.
   size_t size_ = 0;
   uint32_t round_ = 1;

@@ -25,7 +25,8 @@ using Kind = ColumnConfig::Kind;
 constexpr uint64_t kMaxCategories = 200;  // Most numbers that are used as ids, too.
 constexpr uint64_t kRowsPerCategory = 20;
 constexpr double kMaxSkewness = 2;  // Above it, non-negative numbers get log1p.
-// With fewer numbers that differ from the most frequent one, the training rows could all have that.
+// Fewest numbers that differ from the most frequent one. With fewer, all training rows could have
+// the same number.
 constexpr uint64_t kMinOthers = 10;
 constexpr uint32_t kQuantiles = 16;
 constexpr uint64_t kMaxIntegerDigits = 15;  // Longer integers are names.

@@ -107,7 +107,7 @@ class ColumnProfile : public NumberProfile {
   void Add(std::string_view cell);
 
   // Chooses the format in which most cells are numbers, and the meaning of other cells among them.
-  // Before, the members of NumberProfile are for the plain format.
+  // Until then, the members of NumberProfile are for the plain format.
   void Settle();
 
   // Text that always means a missing cell -> number of cells.

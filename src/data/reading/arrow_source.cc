@@ -126,7 +126,7 @@ StatusOr<const simurgh_arrow_module*> Module() {
   return module;
 }
 
-// Whether the standard input of the process has been read.
+// Set when a reader has opened the standard input, which can be read once in a process.
 std::atomic<bool> standard_input_is_read = false;
 
 StatusOr<FileDescriptor> OpenStream(const std::string& path) {

@@ -109,8 +109,8 @@ class LineReader {
   uint64_t read_ = 0;  // Bytes of the text.
   // The last line is [row_begin_, begin_), with its end.
   size_t row_begin_ = 0;
-  size_t first_bytes_ = 0;  // Its bytes with its end, without extensions.
-  size_t more_lines_ = 0;   // Number of its extensions.
+  size_t first_bytes_ = 0;  // Bytes of the last line with its end, without extensions.
+  size_t more_lines_ = 0;   // Number of extensions of the last line.
   size_t line_number_ = 0;
 };
 
