@@ -36,8 +36,22 @@ awk -v phrases="(^|[^a-z_-])($(paste -sd '|' scripts/dev.d/phrases))([^a-z_-]|\$
   # A paragraph ends: what was gathered of it is checked.
   function finish() { if (text != "") check(text); text = "" }
   function add(more) { if (text == "") at = FILENAME ":" FNR; text = text " " more }
+  # Adds the part of a line that is in a raw literal. Returns the rest of the line.
+  function add_raw(line,   end, part) {
+    end = index(line, raw_end)
+    part = end ? substr(line, 1, end - 1) : line
+    # A blank line ends a paragraph. A row of a table or an indented line is one by itself.
+    if (part ~ /^( |$|[^ ]+  )/ || is_row) finish()
+    is_row = part ~ /^( |[^ ]+  )/
+    if (part != "") add(part)
+    if (!end) return ""
+    line = substr(line, end + length(raw_end))
+    raw_end = ""
+    return line
+  }
   FNR == 1 {
-    finish(); in_code = 0; is_markdown = FILENAME ~ /\.md$/; is_script = FILENAME !~ /\.(md|h|cc|cu|py)$/
+    finish(); in_code = 0; raw_end = ""; is_markdown = FILENAME ~ /\.md$/; is_script = FILENAME !~ /\.(md|h|cc|cu|py)$/
+    raw = FILENAME ~ /\.(h|cc|cu)$/ ? "(^|[^A-Za-z0-9_])R\"[A-Za-z_]*[(]" : "^\n"
     literal = "\"([^\"\\\\]|\\\\.)*\"" (is_script ? "|\047[^\047]*\047" : "")
   }
   is_markdown && /^ *```/ { finish(); in_code = !in_code; next }
@@ -51,14 +65,28 @@ awk -v phrases="(^|[^a-z_-])($(paste -sd '|' scripts/dev.d/phrases))([^a-z_-]|\$
   is_script && /<<.?(TEXT|EOT)/ { in_code = 1; next }
   is_script && /^(TEXT|EOT)/ { finish(); in_code = 0 }
   is_script && in_code { if (/^ *$|^ *-|^ +[^ ]+  /) finish(); add($0) }
+  raw_end != "" { $0 = add_raw($0); if (raw_end != "") next }
   /^ *(\/\/|#)/ || is_script && !/(^|[ ({])(echo|printf|fail) |^summary=/ { next }
   {
     # Literals that follow one another are one text.
     rest = $0
-    if (rest !~ /^ *"/) finish()
-    while (match(rest, literal)) {
-      first = RSTART
+    if (rest !~ /^ *R?"/) finish()
+    while (1) {
+      raw_first = match(rest, raw)
+      raw_bytes = RLENGTH
+      first = match(rest, literal)
       bytes = RLENGTH
+      if (raw_first && (!first || raw_first < first)) {
+        if (substr(rest, 1, raw_first) !~ /^ *R?$/) finish()
+        raw_end = substr(rest, raw_first, raw_bytes)
+        gsub(/^.*"|[(]$/, "", raw_end)
+        raw_end = ")" raw_end "\""
+        is_row = 0
+        rest = add_raw(substr(rest, raw_first + raw_bytes))
+        if (raw_end != "") next
+        continue
+      }
+      if (!first) break
       if (substr(rest, 1, first - 1) !~ /^ *$/) finish()
       add(substr(rest, first + 1, bytes - 2))
       rest = substr(rest, first + bytes)

@@ -27,12 +27,13 @@ namespace simurgh {
 namespace {
 
 constexpr char kExitCodes[] =
-    "Exit codes:\n"
-    "  0    done, or stopped by SIGTERM or SIGINT\n"
-    "  2    bad flags or configuration\n"
-    "  3    failed while running; the log has the reason\n"
-    "  4    lost another process; start this one again, it continues from the last checkpoint\n"
-    "  130  a second signal interrupted the shutdown\n";
+    R"(Exit codes:
+  0    done, or stopped by SIGTERM or SIGINT
+  2    bad flags or configuration
+  3    failed while running; the log has the reason
+  4    lost another process; start this one again, it continues from the last checkpoint
+  130  a second signal interrupted the shutdown
+)";
 
 }  // namespace
 

@@ -39,34 +39,40 @@ namespace {
 constexpr std::chrono::milliseconds kPoll{50};
 
 constexpr char kFolderNotes[] =
-    "The run has a folder for its logs, its token and its state: --run FOLDER, or by default\n"
-    "checkpoint.directory with `.run` at the end, and `-NAME` with --host NAME.\n\n";
+    R"(The run has a folder for its logs, its token and its state: --run FOLDER, or by default
+checkpoint.directory with `.run` at the end, and `-NAME` with --host NAME.
+
+)";
 
 constexpr char kUpNotes[] =
-    "Runs `simurgh train` in the background and returns once the daemons have been started. It\n"
-    "starts lost daemons again and ends when training ends. `simurgh status` shows its state.\n\n"
-    "Exit codes:\n"
-    "  0  started\n"
-    "  2  bad arguments or configuration, or the run exists already\n"
-    "  3  a daemon failed; the log has the reason\n";
+    R"(Runs `simurgh train` in the background and returns once the daemons have been started. It
+starts lost daemons again and ends when training ends. `simurgh status` shows its state.
+
+Exit codes:
+  0  started
+  2  bad arguments or configuration, or the run exists already
+  3  a daemon failed; the log has the reason
+)";
 
 constexpr char kDownNotes[] =
-    "Stops first the nn-workers and loaders, which save the model, then the other daemons. Waits\n"
-    "until all have ended. The process is checked by its start time, so no other one is "
-    "stopped.\n\n"
-    "Exit codes:\n"
-    "  0  no daemon runs\n"
-    "  2  bad arguments or configuration\n"
-    "  3  a daemon failed, as when it saved the model; the log has the reason\n";
+    R"(Stops first the nn-workers and loaders, which save the model, then the other daemons. Waits
+until all have ended. The process is checked by its start time, so no other one is stopped.
+
+Exit codes:
+  0  no daemon runs
+  2  bad arguments or configuration
+  3  a daemon failed, as when it saved the model; the log has the reason
+)";
 
 constexpr char kLogsNotes[] =
-    "Prints the ends of all logs, or the whole logs of the given daemons, as in\n"
-    "`simurgh logs clicks.yaml nn-worker/0`. `nn-worker` means all nn-workers. `simurgh` is the "
-    "log\n"
-    "of the command in the background.\n\n"
-    "Exit codes:\n"
-    "  0  printed\n"
-    "  2  bad arguments or configuration, or there is no such log\n";
+    R"(Prints the ends of all logs, or the whole logs of the given daemons, as in
+`simurgh logs clicks.yaml nn-worker/0`. `nn-worker` means all nn-workers. `simurgh` is the log
+of the command in the background.
+
+Exit codes:
+  0  printed
+  2  bad arguments or configuration, or there is no such log
+)";
 
 // The folder of a run, from its options.
 class RunOptions {

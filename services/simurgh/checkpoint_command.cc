@@ -21,17 +21,19 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "The first nn-worker of CONFIG saves the model before the next batch that it reads. Training\n"
-    "continues meanwhile. The command waits, and prints the path of the checkpoint on stdout. A\n"
-    "training whose last save has failed saves again, and ends; with --directory, to another "
-    "folder\n"
-    "that all daemons see at this path, and that has no model.\n\n"
-    "CONFIG and --set: as of the training. It needs checkpoint.directory and\n"
-    "nn_worker.instances.0.address.\n\n"
-    "Exit codes:\n"
-    "  0  saved\n"
-    "  2  bad arguments or configuration\n"
-    "  3  not saved; stderr has the reason\n";
+    R"(The first nn-worker of CONFIG saves the model before the next batch that it reads. Training
+continues meanwhile. The command waits, and prints the path of the checkpoint on stdout. A
+training whose last save has failed saves again, and ends. With --directory it saves to another
+folder, which has no model, and which all daemons see at this path.
+
+CONFIG and --set: as of the training. It needs checkpoint.directory
+and nn_worker.instances.0.address.
+
+Exit codes:
+  0  saved
+  2  bad arguments or configuration
+  3  not saved; stderr has the reason
+)";
 
 // Calls rank 0. request, directory: see SaveCheckpointRequest.
 StatusOr<rpc::Received<api::SaveCheckpoint::Response>> Ask(FirstTrainer& trainer, uint64_t request,

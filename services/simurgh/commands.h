@@ -19,8 +19,9 @@ inline constexpr char kInitUsage[] =
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
 inline constexpr char kUpdateUsage[] =
-    "  simurgh update MODEL --data FILES ...\n"
-    "                                     train a model on new rows: simurgh update --help\n";
+    R"(  simurgh update MODEL --data FILES ...
+                                     train a model on new rows: simurgh update --help
+)";
 inline constexpr char kStatusUsage[] =
     "  simurgh status CONFIG [options]    show the state of all daemons, and what bounds them\n";
 inline constexpr char kDoctorUsage[] =
@@ -38,26 +39,29 @@ inline constexpr char kLogsUsage[] =
 inline constexpr char kCompletionUsage[] =
     "  simurgh completion bash            print a script that completes commands in bash\n";
 inline constexpr char kCheckpointUsage[] =
-    "  simurgh checkpoint CONFIG [options]\n"
-    "                                     save the model of a running training now\n";
+    R"(  simurgh checkpoint CONFIG [options]
+                                     save the model of a running training now
+)";
 inline constexpr char kPredictUsage[] =
     "  simurgh predict --model MODEL ...  predict rows of a file: simurgh predict --help\n";
 inline constexpr char kServeUsage[] =
     "  simurgh serve --model MODEL ...    predict rows that clients send: simurgh serve --help\n";
 inline constexpr char kExportUsage[] =
-    "  simurgh export onnx --model MODEL --output FILE\n"
-    "                                     write the dense network as an ONNX model\n"
-    "  simurgh export embeddings --model MODEL --output FILE ...\n"
-    "                                     write ids and weights of tables\n"
-    "  simurgh export features --model MODEL --input FILE --output FILE ...\n"
-    "                                     write the processed ids and numbers of rows\n";
+    R"(  simurgh export onnx --model MODEL --output FILE
+                                     write the dense network as an ONNX model
+  simurgh export embeddings --model MODEL --output FILE ...
+                                     write ids and weights of tables
+  simurgh export features --model MODEL --input FILE --output FILE ...
+                                     write the processed ids and numbers of rows
+)";
 inline constexpr char kModelUsage[] =
-    "  simurgh model list MODEL           list the checkpoints of a model\n"
-    "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"
-    "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n"
-    "  simurgh model diff MODEL OTHER     print what differs between two models\n"
-    "  simurgh model merge MODEL OUT      write a delta and what it continues as a full model\n"
-    "  simurgh model seal MODEL           renew the checksums of edited manifests\n";
+    R"(  simurgh model list MODEL           list the checkpoints of a model
+  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors
+  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them
+  simurgh model diff MODEL OTHER     print what differs between two models
+  simurgh model merge MODEL OUT      write a delta and what it continues as a full model
+  simurgh model seal MODEL           renew the checksums of edited manifests
+)";
 inline constexpr char kSchemaUsage[] =
     "  simurgh schema                     print the JSON Schema of configurations\n";
 

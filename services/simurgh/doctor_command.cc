@@ -42,15 +42,16 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "Checks this machine: huge pages, limits, memory. With CONFIG also the file, its names, "
-    "ports,\n"
-    "folders and memory, and the daemons: which run, versions, configurations, readiness, clocks,\n"
-    "checkpoints, skipped data, memory and skew. Each line is ok, warn or error; what follows a\n"
-    "semicolon is the remedy. Starts and changes nothing.\n\n"
-    "Exit codes:\n"
-    "  0  no error\n"
-    "  2  bad arguments\n"
-    "  3  an error was found\n";
+    R"(Checks this machine: huge pages, limits, memory. With CONFIG also the file, its names, ports,
+folders and memory, and the daemons: which run, versions, configurations, readiness, clocks,
+checkpoints, skipped data, memory and skew. Each line is ok, warn or error; what follows a
+semicolon is the remedy. Starts and changes nothing.
+
+Exit codes:
+  0  no error
+  2  bad arguments
+  3  an error was found
+)";
 
 constexpr std::chrono::seconds kTimeout{3};
 constexpr double kMostSkew = 1;  // Seconds.

@@ -177,10 +177,11 @@ Status WriteFile(const std::string& path, absl::FunctionRef<Status(const std::st
 }
 
 constexpr char kOnnxNotes[] =
-    "Writes the towers, opset 17. Inputs are `dense` [N, columns] and `embeddings` [N, columns],\n"
-    "without those of no columns; outputs are the predictions `p` [N], or `p_LABEL` of each of\n"
-    "several labels, as `simurgh predict` writes them. The model's metadata `network` describes\n"
-    "the columns in JSON: src/model/FORMAT.md.\n";
+    R"(Writes the towers, opset 17. Inputs are `dense` [N, columns] and `embeddings` [N, columns],
+without those of no columns. Outputs are the predictions `p` [N], or `p_LABEL` of each of
+several labels, as `simurgh predict` writes them. The model's metadata `network` describes
+the columns in JSON: src/model/FORMAT.md.
+)";
 
 StatusOr<ExitCode> ExportOnnx(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
@@ -209,13 +210,15 @@ StatusOr<ExitCode> ExportOnnx(const Options& options) {
 }
 
 constexpr char kEmbeddingsNotes[] =
-    "Writes `id` [rows] and `weights` [rows, dim] of each table, in f32. FILE ends in\n"
-    ".safetensors, .npz or .csv, or is - for CSV on stdout. For several tables, FILE has {table}\n"
-    "in it, which is replaced by a table's name. IDS is a file with a number on each line, as\n"
-    "`id` has it: of texts their hashes, which simurgh export features prints. Ids without a row\n"
-    "are left out. tables.N.initial_rows starts a training from a .safetensors file.\n\n"
-    "Example:\n"
-    "  simurgh export embeddings --model /models/adult --output '/tmp/{table}.safetensors'\n";
+    R"(Writes `id` [rows] and `weights` [rows, dim] of each table, in f32. FILE ends in
+.safetensors, .npz or .csv, or is - for CSV on stdout. For several tables, FILE has {table}
+in it, which is replaced by a table's name. IDS is a file with a number on each line, as
+`id` has it: of texts their hashes, which simurgh export features prints. Ids without a row
+are left out. tables.N.initial_rows starts a training from a .safetensors file.
+
+Example:
+  simurgh export embeddings --model /models/adult --output '/tmp/{table}.safetensors'
+)";
 
 StatusOr<std::optional<std::vector<uint64_t>>> ReadIds(const std::string& path) {
   if (path.empty()) return std::nullopt;
@@ -272,16 +275,17 @@ StatusOr<ExitCode> ExportEmbeddings(const Options& options) {
 }
 
 constexpr char kFeaturesNotes[] =
-    "Processes rows as training does. The input has the format of the training data, also\n"
-    "compressed by gzip or zstd. FILE ends in .safetensors or .npz. For each feature F it has\n"
-    "`F.ids` and `F.offsets`: sample b has the ids from offsets[b] to before offsets[b + 1].\n"
-    "`F.weights` is there for features with a weight_separator or a plug-in. `dense` [rows, "
-    "columns] are the\n"
-    "scaled numbers, and the masks of raw features. `labels` [rows, labels] are 0 or 1,\n"
-    "or the numbers of a regression; `weights` [rows] are those of samples. The\n"
-    "metadata `network` of a .safetensors file describes the columns: src/model/FORMAT.md.\n\n"
-    "Bad rows are left out; stderr has their number and the first reasons. The folder of FILE\n"
-    "needs room for twice its size.\n";
+    R"(Processes rows as training does. The input has the format of the training data, also
+compressed by gzip or zstd. FILE ends in .safetensors or .npz. For each feature F it has `F.ids`
+and `F.offsets`: sample b has the ids from offsets[b] to before offsets[b + 1]. `F.weights` is
+there for features with a weight_separator or a plug-in. `dense` [rows, columns] are the scaled
+numbers, and the masks of raw features. `labels` [rows, labels] are 0 or 1, or the numbers of a
+regression; `weights` [rows] are those of samples. The metadata `network` of a .safetensors file
+describes the columns: src/model/FORMAT.md.
+
+Bad rows are left out; stderr has their number and the first reasons. The folder of FILE
+needs room for twice its size.
+)";
 
 StatusOr<ExitCode> ExportFeatures(const Options& options) {
   constexpr size_t kBatchRows = 1'024;
@@ -361,8 +365,10 @@ constexpr std::array kActions = {
     Action{"features", kFeaturesNotes, AddFeaturesOptions, ExportFeatures}};
 
 constexpr char kNotes[] =
-    "simurgh export ACTION --help describes an action. A file appears when it is complete.\n\n"
-    "Exit codes: 0 done, 2 bad arguments or configuration, 3 damaged or failed otherwise.\n";
+    R"(simurgh export ACTION --help describes an action. A file appears when it is complete.
+
+Exit codes: 0 done, 2 bad arguments or configuration, 3 damaged or failed otherwise.
+)";
 
 ExitCode Run(const Action* action, int argc, const char* const* argv) {
   Options own;

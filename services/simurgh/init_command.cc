@@ -27,29 +27,34 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kNotes[] =
-    "DATA is a CSV file with a header, JSON lines, libsvm, libffm or Criteo's rows, plain or\n"
-    "compressed by gzip or zstd; or a Parquet or Arrow file, or a folder of Parquet files. Cells\n"
-    "of CSV are separated by ',', ';', '|' or tabs. The text is UTF-8. The label has two values,\n"
-    "such as 0 and 1, or yes and no, or it is a number of many values.\n\n"
-    "The rows are copied to the configuration's folder: for clicks.yaml to clicks.train.csv,\n"
-    "clicks.valid.csv and, without --test, clicks.test.csv. If DATA is compressed, or Parquet or\n"
-    "Arrow, these end in .csv.zst. Other formats keep their ending. Rows for training are\n"
-    "shuffled; beyond 128 MiB this needs as much free space as the rows. Training ends when\n"
-    "predictions of clicks.valid.csv get no better. With --refit, which the next command has, a\n"
-    "second training reads those rows, too.\n"
-    "The choice of rows is the same in each run. Rows that cannot be read, at most 1 %, are left\n"
-    "out.\n\n"
-    "Prints a line for each column, with its kind and the reason, and the next command. Of a\n"
-    "column of numbers the reason has the loss of predictions by this column alone: by the mean\n"
-    "label of each value, by ranges, and by a linear function of the number.\n\n"
-    "COLUMNS are names in the header, between commas or in several options.\n\n"
-    "Examples:\n"
-    "  simurgh init clicks.csv\n"
-    "  simurgh init january.csv.gz --test february.csv.gz --label bought\n"
-    "  simurgh init events.jsonl.gz --output model/events.yaml\n"
-    "  simurgh init records.jsonl --kafka localhost:9092/clicks\n"
-    "  simurgh init visits.csv --id shop,city --skip note --time day\n\n"
-    "Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.\n";
+    R"(DATA is a CSV file with a header, JSON lines, libsvm, libffm or Criteo's rows. Gzip and zstd
+may compress these. Or DATA is a Parquet or Arrow file, or a folder of Parquet files. Cells of
+CSV are separated by ',', ';', '|' or tabs. The text is UTF-8. The label has two values, such as
+0 and 1, or yes and no, or it is a number of many values.
+
+The rows are copied to the configuration's folder: for clicks.yaml to clicks.train.csv,
+clicks.valid.csv and, without --test, clicks.test.csv. If DATA is compressed, or Parquet or Arrow,
+these end in .csv.zst. Other formats keep their ending. Rows for training are shuffled; beyond
+128 MiB this needs as much free space as the rows. Training ends when predictions of
+clicks.valid.csv get no better. With --refit, which the next command has, a second training reads
+those rows, too.
+The choice of rows is the same in each run. Rows that cannot be read, at most 1 %, are left out.
+
+Prints a line for each column, with its kind and the reason, and the next command. Of a
+column of numbers the reason has the loss of predictions by this column alone: by the mean
+label of each value, by ranges, and by a linear function of the number.
+
+COLUMNS are names in the header, between commas or in several options.
+
+Examples:
+  simurgh init clicks.csv
+  simurgh init january.csv.gz --test february.csv.gz --label bought
+  simurgh init events.jsonl.gz --output model/events.yaml
+  simurgh init records.jsonl --kafka localhost:9092/clicks
+  simurgh init visits.csv --id shop,city --skip note --time day
+
+Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.
+)";
 
 struct Options {
   std::string data;

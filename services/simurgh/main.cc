@@ -112,13 +112,15 @@ complete -o default -F _simurgh simurgh
 )";
 
 constexpr char kSchemaNotes[] =
-    "Editors with a YAML language server complete and check keys by the schema, if the first line\n"
-    "of the configuration is\n"
-    "  # yaml-language-server: $schema=simurgh.schema.json\n"
-    "The schema has types, ranges, words, defaults and descriptions of all keys. It has no rules\n"
-    "that concern several keys; --check-config of a daemon checks those, too.\n\n"
-    "Example:\n"
-    "  simurgh schema > simurgh.schema.json\n";
+    R"(Editors with a YAML language server complete and check keys by the schema. The first line of
+the configuration must be
+  # yaml-language-server: $schema=simurgh.schema.json
+The schema has types, ranges, words, defaults and descriptions of all keys. It has no rules
+that concern several keys; --check-config of a daemon checks those, too.
+
+Example:
+  simurgh schema > simurgh.schema.json
+)";
 
 }  // namespace
 

@@ -18,11 +18,13 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and merge\n"
-    "also take a checkpoint's folder, MODEL/step-N. merge writes a checkpoint, with those that it\n"
-    "continues, as a full one into the new model OUT. seal renews the checksums of manifests that\n"
-    "you have edited; no training may save to MODEL meanwhile.\n\n"
-    "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
+    R"(MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and merge
+also take a checkpoint's folder, MODEL/step-N. merge writes a checkpoint, with those that it
+continues, as a full one into the new model OUT. seal renews the checksums of manifests that
+you have edited; no training may save to MODEL meanwhile.
+
+Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.
+)";
 
 StatusOr<ExitCode> Verify(const Checkpoint& checkpoint, bool json) {
   ProgressLine progress;

@@ -202,26 +202,30 @@ class StepMeter {
 namespace {
 
 constexpr char kNotes[] =
-    "Prints the memory of each embedding-ps, the bytes of calls in a step of all ranks, and the\n"
-    "size of a full checkpoint. Needs no daemon. If the data can be read, the bytes are those of\n"
-    "the first 200,000 samples. Otherwise they are an upper bound, in which all ids of a batch\n"
-    "differ. Gradients between nn-workers and batches of loaders are not counted.\n\n"
-    "The number of ids is that of the distinct ids in the training data. A total is split over\n"
-    "tables: each gets the ids of the sample, then a part in proportion to those that the sample\n"
-    "has once. Without data tables get equal parts. Tables of the same columns have the same ids,\n"
-    "which count once; each table has a row for them. No table gets more ids than its features\n"
-    "can have. Without CONFIG there is one table with default keys, which --set changes.\n\n"
-    "Recommends servers if their memory has a limit. Recommends as many embedding workers as give\n"
-    "the forward buffers room for all batches read ahead; `simurgh status` shows whether training\n"
-    "needs more.\n\n"
-    "Examples:\n"
-    "  simurgh plan --ids 100M --set tables.0.dim=32\n"
-    "  simurgh plan clicks.yaml --ids 500M --memory-per-server 64G\n"
-    "  simurgh plan clicks.yaml --ids site=1000000 --ids ad=40000000\n\n"
-    "Exit codes:\n"
-    "  0  done\n"
-    "  2  bad arguments, configuration or data\n"
-    "  3  the data is damaged, or memory is short\n";
+    R"(Prints the memory of each embedding-ps and the size of a full checkpoint. Prints the bytes of
+calls in a step of all ranks, too. Needs no daemon. If the data can be read, the bytes are those
+of the first 200,000 samples. Otherwise they are an upper bound, in which all ids of a batch
+differ. Gradients between nn-workers and batches of loaders are not counted.
+
+The number of ids is that of the distinct ids in the training data. A total is split over
+tables: each gets the ids of the sample, then a part in proportion to those that the sample
+has once. Without data tables get equal parts. Tables of the same columns have the same ids,
+which count once; each table has a row for them. No table gets more ids than its features
+can have. Without CONFIG there is one table with default keys, which --set changes.
+
+Recommends servers if their memory has a limit. Recommends enough embedding workers for forward
+buffers with room for all batches read ahead. `simurgh status` shows whether training needs more.
+
+Examples:
+  simurgh plan --ids 100M --set tables.0.dim=32
+  simurgh plan clicks.yaml --ids 500M --memory-per-server 64G
+  simurgh plan clicks.yaml --ids site=1000000 --ids ad=40000000
+
+Exit codes:
+  0  done
+  2  bad arguments, configuration or data
+  3  the data is damaged, or memory is short
+)";
 
 constexpr uint64_t kSampledRows = 200'000;
 constexpr uint64_t kMostIds = uint64_t{1} << 48;

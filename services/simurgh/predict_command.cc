@@ -54,34 +54,34 @@ namespace simurgh {
 namespace {
 
 constexpr char kUsage[] =
-    "  simurgh predict --model MODEL --input FILE --output FILE [--columns NAME,...]\n"
-    "  simurgh predict --model MODEL --input FILE --evaluate\n";
+    R"(  simurgh predict --model MODEL --input FILE --output FILE [--columns NAME,...]
+  simurgh predict --model MODEL --input FILE --evaluate
+)";
 
 constexpr char kNotes[] =
-    "The input is a file, a folder, whose files are read by name, or a pattern in quotes. Of "
-    "Parquet\n"
-    "data it may be a URI. It has the format of the training data. If columns have names, the "
-    "ending\n"
-    "tells the format: .csv, .tsv, .json, .jsonl, .ndjson, .parquet, .arrow, also with .gz or "
-    ".zst. "
-    "Columns may\n"
-    "have another order, and names in another case. Columns of labels may be missing unless "
-    "--evaluate\n"
-    "is given. The output is CSV: a header, then a line for each row of the input, in order: the\n"
-    "named columns as they are, then p, the probability of label 1 or the predicted number, or\n"
-    "p_LABEL for each of several labels. A row that cannot be parsed has no prediction; stderr "
-    "has\n"
-    "their number and the first reasons. Blank lines are not rows.\n\n"
-    "The last line on stderr has unseen_ids, the share of ids that have no row in the model. From\n"
-    "5 % in a feature on, a line has the share of each; from 50 % on, a warning names the "
-    "feature.\n"
-    "A feature without any id has a warning, too.\n\n"
-    "Example:\n"
-    "  simurgh predict --model /models/adult --input new.csv --output scores.csv --columns age\n\n"
-    "Exit codes:\n"
-    "  0  done; some rows may have no prediction\n"
-    "  2  bad arguments, model or configuration, or all rows are bad\n"
-    "  3  damaged, missing or failed otherwise\n";
+    R"(The input is a file, a folder, whose files are read by name, or a pattern in quotes. Of
+Parquet data it may be a URI. It has the format of the training data. If columns have names, the
+ending tells the format: .csv, .tsv, .json, .jsonl, .ndjson, .parquet, .arrow, also with .gz or
+.zst. Columns may have another order, and names in another case. Columns of labels may be missing
+unless --evaluate is given.
+
+The output is CSV: a header, then a line for each row of the input, in order. A line has the named
+columns as they are, then p, the probability of label 1 or the predicted number. With several
+labels it has p_LABEL for each of them. A row that cannot be parsed has no prediction; stderr has
+their number and the first reasons. Blank lines are not rows.
+
+The last line on stderr has unseen_ids, the share of ids that have no row in the model. From
+5 % in a feature on, a line has the share of each; from 50 % on, a warning names the feature.
+A feature without any id has a warning, too.
+
+Example:
+  simurgh predict --model /models/adult --input new.csv --output scores.csv --columns age
+
+Exit codes:
+  0  done; some rows may have no prediction
+  2  bad arguments, model or configuration, or all rows are bad
+  3  damaged, missing or failed otherwise
+)";
 
 constexpr uint32_t kMaxThreads = 256;
 

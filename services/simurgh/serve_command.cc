@@ -25,17 +25,17 @@ namespace {
 constexpr char kUsage[] = "  simurgh serve --model MODEL [CONFIG] [options]\n";
 
 constexpr char kNotes[] =
-    "Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file\n"
-    "with the section `serving`; with rows of other hosts, `rpc` is read, too. Prints one line "
-    "when\n"
-    "it listens.\n"
-    "SIGTERM and SIGINT answer the requests that have arrived, then end. SIGHUP reads the\n"
-    "certificate, the tokens and the version again.\n\n"
-    "Examples:\n"
-    "  simurgh serve --model /models/adult\n"
-    "  curl 127.0.0.1:8000/v1/models/adult:predict -d '{\"instances\": [{\"age\": 39}]}'\n\n"
-    "Exit codes: 0 stopped, 2 bad arguments or configuration, 3 failed otherwise, 130 a second "
-    "signal.\n";
+    R"(Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file
+with the section `serving`; with rows of other hosts, `rpc` is read, too. Prints one line when
+it listens. SIGTERM and SIGINT answer the requests that have arrived, then end. SIGHUP reads the
+certificate, the tokens and the version again.
+
+Examples:
+  simurgh serve --model /models/adult
+  curl 127.0.0.1:8000/v1/models/adult:predict -d '{"instances": [{"age": 39}]}'
+
+Exit codes: 0 stopped, 2 bad arguments or configuration, 3 failed otherwise, 130 a second signal.
+)";
 
 constexpr char kSection[] = "serving.";
 

@@ -23,16 +23,17 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "Reads the metrics of every daemon of CONFIG, twice at an interval of one second.\n"
-    "Prints a line for each: state, rows, resident memory, samples per second, mean staleness in\n"
-    "steps, queue and last checkpoint. The queue has batches that an nn-worker has read ahead,\n"
-    "batches of an embedding worker's forward buffer, or requests of a server. The last line "
-    "names\n"
-    "the stage that bounds the throughput.\n\n"
-    "Exit codes:\n"
-    "  0  all daemons are ready\n"
-    "  2  bad arguments or configuration\n"
-    "  3  a daemon is not ready or cannot be reached\n";
+    R"(Reads the metrics of every daemon of CONFIG, twice at an interval of one second.
+Prints a line for each: state, rows, resident memory, samples per second, mean staleness in
+steps, queue and last checkpoint. The queue has an nn-worker's batches read ahead, batches of
+an embedding worker's forward buffer, or requests of a server. The last line names the stage
+that bounds the throughput.
+
+Exit codes:
+  0  all daemons are ready
+  2  bad arguments or configuration
+  3  a daemon is not ready or cannot be reached
+)";
 
 using Clock = std::chrono::steady_clock;
 

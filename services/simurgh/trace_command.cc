@@ -30,16 +30,17 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "Records the daemons of CONFIG, which run, at their `metrics` addresses. Writes one trace "
-    "with\n"
-    "a process per daemon: stages of batches, and calls, which arrows connect with their handling\n"
-    "in another daemon. Calls and stages of a batch have one trace id. Times are of one clock.\n"
-    "The daemons record nothing at other times.\n"
-    "Open the trace at https://ui.perfetto.dev, which keeps it in the browser.\n\n"
-    "Exit codes:\n"
-    "  0  all daemons are in the trace\n"
-    "  2  bad arguments or configuration\n"
-    "  3  a daemon is missing in the trace, or there is no trace\n";
+    R"(Records the daemons of CONFIG, which run, at their `metrics` addresses. Writes one
+trace with a process per daemon: stages of batches, and calls, which arrows connect with their
+handling in another daemon. Calls and stages of a batch have one trace id. Times are of one
+clock. The daemons record nothing at other times. Open the trace at https://ui.perfetto.dev,
+which keeps it in the browser.
+
+Exit codes:
+  0  all daemons are in the trace
+  2  bad arguments or configuration
+  3  a daemon is missing in the trace, or there is no trace
+)";
 
 constexpr std::chrono::seconds kTimeout{3};
 constexpr std::chrono::seconds kTransferTimeout{30};

@@ -30,48 +30,44 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "Starts every daemon that CONFIG lists: embedding-ps, embedding-worker, loaders and "
-    "nn-worker.\n"
-    "The programs are in the folder of simurgh. The daemons share a new token, so that other "
-    "users\n"
-    "of the machine cannot use them. Shows the log of the first nn-worker on stderr; on a "
-    "terminal\n"
-    "its last line is the progress. The last line on stdout is the result. No daemon outlives "
-    "this\n"
-    "command, even after SIGKILL.\n\n"
-    "SIGINT, SIGTERM or SIGHUP stops training: first the nn-workers, then the other daemons. A\n"
-    "second signal kills all of them. If a daemon fails, the others are stopped. The ends of the\n"
-    "logs of all that failed are printed.\n\n"
-    "With checkpoint.directory, a daemon that is killed is started again, up to three times "
-    "without\n"
-    "a new checkpoint: at once, then after 1 s and 2 s. Training then continues from the last\n"
-    "checkpoint.\n\n"
-    "With --refit, two trainings follow each other. The first, in the folder checkpoint.directory "
-    "with\n"
-    "the ending -trial, finds the best number of epochs by data.validation. The second trains on\n"
-    "data.train and data.validation together for that number. Its model is the result. An\n"
-    "interrupted command continues either. It needs training.early_stopping and\n"
-    "training.evaluate_every_epochs.\n\n"
-    "With --host, only the daemons run whose `address` has this host; for loaders, which have no\n"
-    "address, the host of `metrics` counts. Run the command on every host with its own name, in "
-    "any\n"
-    "order, with the same CONFIG, --set and --resume. They share cluster.token_file. Each ends "
-    "when\n"
-    "the training ends; a signal to one stops the training. The result is on stdout where the "
-    "first\n"
-    "nn-worker runs. If a host is lost, the others fail. With checkpoint.directory they first "
-    "wait\n"
-    "for nn_worker.rank_timeout, and training continues if the host is back by then.\n\n"
-    "Examples:\n"
-    "  simurgh train config/adult.yaml\n"
-    "  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model\n"
-    "  simurgh train clicks.yaml --logs logs > result\n"
-    "  simurgh train clicks.yaml --host ps-0.example.org\n\n"
-    "Exit codes:\n"
-    "  0    trained, or stopped by one signal\n"
-    "  2    bad arguments or configuration\n"
-    "  3    a daemon or another host failed; the log has the reason\n"
-    "  130  a second signal killed the daemons\n";
+    R"(Starts every daemon that CONFIG lists: embedding-ps, embedding-worker, loaders and nn-worker.
+The programs are in the folder of simurgh. The daemons share a new token, so that other users
+of the machine cannot use them. Shows the log of the first nn-worker on stderr; on a terminal
+its last line is the progress. The last line on stdout is the result. No daemon outlives this
+command, even after SIGKILL.
+
+SIGINT, SIGTERM or SIGHUP stops training: first the nn-workers, then the other daemons. A
+second signal kills all of them. If a daemon fails, the others are stopped. The ends of the
+logs of all that failed are printed.
+
+With checkpoint.directory, a daemon that is killed is started again, up to three times without a new
+checkpoint: at once, then after 1 s and 2 s. Training then continues from the last checkpoint.
+
+With --refit, two trainings follow each other. The first, in the folder checkpoint.directory with
+the ending -trial, finds the best number of epochs by data.validation. The second trains on
+data.train and data.validation together for that number. Its model is the result. An
+interrupted command continues either. It needs training.early_stopping
+and training.evaluate_every_epochs.
+
+With --host, only the daemons run whose `address` has this host. For loaders, which have no
+address, the host of `metrics` counts. Run the command on every host with its own name, in any
+order, with the same CONFIG, --set and --resume. They share cluster.token_file. Each ends when
+the training ends; a signal to one stops the training. The result is on stdout where the first
+nn-worker runs. If a host is lost, the others fail. With checkpoint.directory they first wait
+for nn_worker.rank_timeout, and training continues if the host is back by then.
+
+Examples:
+  simurgh train config/adult.yaml
+  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model
+  simurgh train clicks.yaml --logs logs > result
+  simurgh train clicks.yaml --host ps-0.example.org
+
+Exit codes:
+  0    trained, or stopped by one signal
+  2    bad arguments or configuration
+  3    a daemon or another host failed; the log has the reason
+  130  a second signal killed the daemons
+)";
 
 // Errors: INVALID_ARGUMENT unless each daemon has a host, and one of the hosts is this one.
 Status CheckHost(const ClusterConfig& config, const std::string& host) {

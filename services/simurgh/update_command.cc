@@ -46,39 +46,44 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kNotes[] =
-    "Continues the model of a folder with the configuration that the folder has. The files of the\n"
-    "training are not needed. First the command tests the model on the new rows: before_auc and\n"
-    "before_logloss in the last line. Then the model trains on each new row once, and is saved in\n"
-    "the folder. Servers of simurgh serve follow, and simurgh predict uses it from then on.\n"
-    "Vocabularies, fitted means and quantiles stay. New ids get new rows. The test also corrects\n"
-    "the calibration of probabilities, if the new rows need another one.\n\n"
-    "The update begins with the best checkpoint, if there is one, else with the newest. After a\n"
-    "signal or a kill, the next update first ends the interrupted one from its last checkpoint.\n"
-    "Then another update takes new files. Each has a result line. No row counts twice. simurgh\n"
-    "train is not changed by updates: a training that has ended stays ended.\n\n"
-    "FILES are files, folders and patterns in quotes. Each path counts once. Files of folders and\n"
-    "patterns are trained on once each, in the order of their names. Those of earlier updates are\n"
-    "left out, also under another name, and may be deleted. A file that is named itself is "
-    "trained\n"
-    "on again, with a warning. Folders and patterns leave out names that begin with '.' or '_' or\n"
-    "end with .tmp or .part. With --follow, which needs a folder or a pattern, the command waits\n"
-    "for further files, and takes those that are 5 s old.\n\n"
-    "Files have the format of the training. If columns have names, the ending tells it, such as\n"
-    ".csv, .jsonl and .parquet; all files have one format. Warnings tell what is doubtful about "
-    "the\n"
-    "rows. A bad row ends the update before its first step, unless --set data.on_bad_row=skip is\n"
-    "given. With --follow, a file with bad rows is left out until it changes, with a warning.\n\n"
-    "All daemons of the configuration but loaders run on this machine, and use Unix sockets. They\n"
-    "serve metrics at those configured addresses that are free here.\n\n"
-    "Examples:\n"
-    "  simurgh update clicks-model --data monday.csv\n"
-    "  simurgh update clicks-model --data 'days/*.csv' --follow\n"
-    "  simurgh update clicks-model --data tuesday.csv --replay monday.csv sunday.csv\n\n"
-    "Exit codes:\n"
-    "  0    updated, stopped by one signal, or there was no new file, which it says\n"
-    "  2    bad arguments, data or configuration, such as a folder that does not exist\n"
-    "  3    a daemon failed; the log has the reason\n"
-    "  130  a second signal killed the daemons\n";
+    R"(Continues the model of a folder with the configuration that the folder has. The files of the
+training are not needed. First the command tests the model on the new rows: before_auc and
+before_logloss in the last line. Then the model trains on each new row once, and is saved in
+the folder. Servers of simurgh serve follow, and simurgh predict uses it from then on.
+Vocabularies, fitted means and quantiles stay. New ids get new rows. The test also corrects
+the calibration of probabilities, if the new rows need another one.
+
+The update begins with the best checkpoint, if there is one, else with the newest. After a
+signal or a kill, the next update first ends the interrupted one from its last checkpoint.
+Then another update takes new files. Each has a result line. No row counts twice. simurgh
+train is not changed by updates: a training that has ended stays ended.
+
+FILES are files, folders and patterns in quotes. Each path counts once. Files of folders and
+patterns are trained on once each, in the order of their names. Those of earlier updates are
+left out, also under another name, and may be deleted. A file that is named itself is trained
+on again, with a warning. Folders and patterns leave out names that begin with '.' or '_' or
+end with .tmp or .part. With --follow, the command waits for further files, and takes those
+that are 5 s old. It needs a folder or a pattern.
+
+Files have the format of the training. If columns have names, the ending tells it, such as
+.csv, .jsonl and .parquet; all files have one format. Warnings tell what is doubtful about the
+rows. A bad row ends the update before its first step, unless --set data.on_bad_row=skip is
+given. With --follow, a file with bad rows is left out until it changes, with a warning.
+
+All daemons of the configuration but loaders run on this machine, and use Unix sockets. They
+serve metrics at those configured addresses that are free here.
+
+Examples:
+  simurgh update clicks-model --data monday.csv
+  simurgh update clicks-model --data 'days/*.csv' --follow
+  simurgh update clicks-model --data tuesday.csv --replay monday.csv sunday.csv
+
+Exit codes:
+  0    updated, stopped by one signal, or there was no new file, which it says
+  2    bad arguments, data or configuration, such as a folder that does not exist
+  3    a daemon failed; the log has the reason
+  130  a second signal killed the daemons
+)";
 
 struct UpdateOptions {
   std::string model;

@@ -82,6 +82,11 @@ expect refuse prose a.md <<<"$long_sentence."
 expect refuse prose a.md <<<"${wide_row//|/ }"
 expect refuse prose src/table/a.cc <<<'Error("a row that nobody needs");'
 expect refuse prose src/table/a.cc <<<$'Error("rows of their "\n      "own");'
+expect pass prose src/table/a.cc <<<$'constexpr char kHelp[] =\n    R"(Usage: a "b"\n\n  --out DIR  the folder\n)";  // What comes'
+expect pass prose src/table/a.cc <<<$'options("FOLDER")("one", R"(one)");\n// What comes'
+expect refuse prose src/table/a.cc <<<$'constexpr char kHelp[] = R"(Rows of their\nown.\n)";'
+expect refuse prose src/table/a.cc <<<'Error(R"x(what (as it says) "comes")x" + Name("what comes"));'
+expect refuse prose src/table/a.cc <<<"R\"(${long_sentence/ /$'\n'}.)\""
 expect pass prose a.sh <<<"fail 'rows: 3 is out of range'  # What comes"
 expect refuse prose a.sh <<<$'cat <<TEXT\n  --out DIR   where it goes\nTEXT'
 expect refuse prose a.sh <<<"fail 'a row that nobody needs'"

@@ -38,11 +38,11 @@ constexpr char kAbout[] =
 
 Usage: bench_checkpoint [options]
 
-Loads a generated checkpoint of a table with Adagrad into a parameter server in this process, and
-saves the server's rows. Then it pulls 1 % of them and saves a delta. Loads and saves take turns with
-a program that reads the same files in order, or writes as many bytes to one file and syncs it. No
-file is in the page cache when it is
-read. share: time of that program over time of the server.
+Loads a generated checkpoint of a table with Adagrad into a parameter server in this process. Saves
+the server's rows, pulls 1 % of them and saves a delta. Loads take turns with a program that reads
+the same files in order. Saves take turns with one that writes equally many bytes to one file and
+syncs it. No file is in the page cache when it is read. share: time of that program over time
+of the server.
 
 Exit codes: 0 done, 1 failed, 2 bad options.
 )";

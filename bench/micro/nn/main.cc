@@ -24,16 +24,16 @@ constexpr char kAbout[] =
 Usage: bench_nn [options]
 
 Each product of a linear layer has a line: forward, weight (gradient of the weights) and input
-(gradient of the inputs). Its ratio is to oneDNN's own inner product of the same shape, whose
-operands are in oneDNN's preferred layout and precision before the clock starts.
-`all products` is their sum.
+(gradient of the inputs). Its ratio is to oneDNN's own inner product of the same shape. Operands of
+the latter are in oneDNN's preferred layout and precision before the clock starts. `all products`
+is their sum.
 
 Further lines: interactions, cross layers with their products, batch norms, and activations (relu
 forward and backward). From whole steps: other (loss, copies and these layers) and the optimizer
 (Adam). gflops counts two operations per multiplication and addition of the products.
 
-Models: light is 256-128-64 and paper 4096-2048-1024-512-256, both over 429 inputs; dlrm is 26
-embeddings of 128 with MLPerf's towers; dcn is three cross layers and 1024-512 with batch norm over
+Models: light is 256-128-64 and paper 4096-2048-1024-512-256, both over 429 inputs. dlrm is 26
+embeddings of 128 with MLPerf's towers. dcn is three cross layers and 1024-512 with batch norm over
 429 inputs. bf16 is slow on a CPU without bf16 instructions.
 
 Exit codes: 0 done, 2 bad options.

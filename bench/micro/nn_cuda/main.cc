@@ -36,15 +36,15 @@ layer has a line: forward (with bias and relu), input (gradient of the inputs) a
 of the weights, with the bias's). Its operands may remain in the device's cache.
 
 Whole steps use Adam and random data. ms is the time of a step while batches are copied in the
-background; compute_ms leaves out copies of embeddings and their gradients. Equal values mean hidden
+background. compute_ms leaves out copies of embeddings and their gradients. Equal values mean hidden
 copies. tflops counts two operations per multiplication and addition of the products. MB is the
 bytes of operands and results, each once (for a step: of its copies). %peak and %copy are shares of
 the peaks. A star marks a product that cuBLASLt does not fuse with its epilogue.
 
 Each time is that of many repetitions in a row over their number: the median of five rows.
 
-Networks: light is 429 inputs and 256-128-64-1; paper is 429 inputs and 4096-2048-1024-512-256-1;
-dlrm is 26 embeddings of 128 with MLPerf's towers; dcn is 429 inputs, three cross layers and
+Networks: light is 429 inputs and 256-128-64-1. paper is 429 inputs and 4096-2048-1024-512-256-1.
+dlrm is 26 embeddings of 128 with MLPerf's towers. dcn is 429 inputs, three cross layers and
 1024-512 with batch norm.
 
 Exit codes: 0 done, 1 failed, 2 bad options, 77 no device (after a line with SKIPPED).

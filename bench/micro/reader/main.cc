@@ -19,8 +19,8 @@ constexpr char kUsage[] =
 
 Usage: read_batches parquet|tsv COLUMNS THREADS FILE...
 
-The files have a label y and id columns c0, c1, and so on, TSV in this order and without a header.
-The threads are those of data.threads. Prints rows and seconds, without those of loading
+The files have a label y and id columns c0, c1, and so on. TSV has them in this order and has no
+header. The threads are those of data.threads. Prints rows and seconds, without those of loading
 libsimurgh_arrow.so.
 )";
 

@@ -30,7 +30,7 @@ simurgh-spin is the same with rpc.spin: they poll for a time before they sleep.
 Work: echo: the server returns the bytes it received. ready: both ends send prepared tensors and
 read every byte. produce: both ends write and read every byte.
 
---peers=LIST also measures echo with other implementations and prints ratios of medians; --peers
+--peers=LIST also measures echo with other implementations and prints ratios of medians. --peers
 without a list is raw and both of gRPC. Points with more than 512 MiB in flight are skipped. Before
 each measurement, the peers run for a quarter of its time.
 

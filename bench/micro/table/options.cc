@@ -18,19 +18,19 @@ constexpr char kAbout[] =
 Usage: bench_table [options]
 
 limit_gather and limit_update copy and compute the same by known row numbers, without index and
-headers, on touched memory in huge pages. flat_hash_map is absl's with prefetch, over the same rows.
-persia is an unordered_map with a vector per row behind 100 locks, locked for every id. A ratio is
-the median over the turns of rows per second over the limit's: limit_gather's for pull, insert and
-evict, limit_update's for push. mixed is a pull and a push of every batch, with 1/64 new ids and
-eviction.
+headers. Their memory is touched, in huge pages. flat_hash_map is absl's with prefetch, over the
+same rows. persia is an unordered_map with a vector per row behind 100 locks, locked for every id.
+A ratio is the median over the turns of rows per second over the limit's: limit_gather's for pull,
+insert and evict, limit_update's for push. mixed is a pull and a push of every batch, with 1/64 new
+ids and eviction.
 
 bare_pull and bare_push touch the same cache lines as pull and push in plain loops with known row
 numbers. They are no bound: loops specialised for one row size may be faster.
 
 growth pulls only new ids on untouched memory and shows the time of requests. Times above the median
-are mostly waits for splits, pages or a core; the thread's CPU time (cpu) excludes waits for a core.
+are mostly waits for splits, pages or a core. The thread's CPU time (cpu) excludes waits for a core.
 shared_pull and shared_push use a table in a file of tmpfs or hugetlbfs. small_ids and spread_ids
-pull and push the same draws (zipf, 8 times as many ids as rows) in two tables; the ratio is to
+pull and push the same draws (zipf, 8 times as many ids as rows) in two tables. The ratio is to
 small_ids.
 
 Memory: about (6 * dim + 60) * 4 bytes per row, for each thread's partition, and (2 * dim + 7) * 4

@@ -22,7 +22,7 @@ pulls embeddings and pushes prepared gradients. Two embedding-ps (one partition 
 embedding-worker run as separate processes. 64 batches repeat, after a first warm-up round.
 
 occ/s/core: occurrences, forward and backward, over the CPU seconds of all four processes. CPU
-shares are by process. Stage shares are of the time that the worker's metrics report per batch; pull
+shares are by process. Stage shares are of the time that the worker's metrics report per batch. Pull
 and push mostly wait for the servers. Bytes per sample are the worker's counts of each hop,
 including metadata. All values are medians over the turns.
 
