@@ -135,6 +135,20 @@ void AddFiles(const ClusterConfig& config, ConfigSettings* settings) {
 
 }  // namespace
 
+std::string DescribeScopes() {
+  std::string text;
+  for (const KnownKey& key : KnownKeys()) {
+    text += key.key;
+    const size_t end = text.size();
+    if (IsOfCluster(key.key)) text += " cluster";
+    if (IsOfInput(key.key)) text += " input";
+    if (IsOfTraining(key.key)) text += " training";
+    if (IsOfModel(key.key)) text += " model";
+    text += text.size() == end ? " none\n" : "\n";
+  }
+  return text;
+}
+
 std::string ClusterAgreement(const ClusterConfig& config) {
   return Text(Select(config, IsOfCluster));
 }
