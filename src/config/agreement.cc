@@ -1,14 +1,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <set>
-#include <string_view>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/check.h"
 #include "config/cluster_config.h"
 #include "config/map_reader.h"
 #include "config/sections.h"
@@ -17,80 +18,31 @@
 namespace simurgh {
 namespace {
 
-bool IsLearningRate(std::string_view key) {
-  return key.starts_with("tables.") && (key.ends_with(".optimizer.learning_rate") ||
-                                        key.find(".optimizer.schedule.") != key.npos);
-}
-
-// The setting of a vocabulary file is its content, which only processes that read the data have.
-bool IsVocabularyFile(std::string_view key) { return key.ends_with(".vocabulary_file"); }
-
-bool IsOfCluster(std::string_view key) {
-  if (key == "cluster.token_file") return false;  // Machines may keep it in different folders.
-  if (IsVocabularyFile(key)) return false;
-  return key.starts_with("cluster.") || key == "embedding_ps.instances" ||
-         key == "embedding_ps.partitions" || key.starts_with("features") ||
-         (key.starts_with("tables") && !IsLearningRate(key));
-}
-
-// Returns whether the key says how to reach a stream, in which loaders may differ.
-bool IsOfConnection(std::string_view key) {
-  return key.starts_with("data.kafka.brokers") || key.starts_with("data.kafka.properties");
-}
-
-bool IsOfInput(std::string_view key) {
-  static const std::set<std::string_view> of_training{
-      "training.batch_size", "training.epochs", "training.drop_last", "training.keep_negatives"};
-  static const std::set<std::string_view> not_of_data{"data.validation",    "data.test",
-                                                      "data.max_bad_share", "data.threads",
-                                                      "data.replay",        "data.replay_share"};
-  if (IsVocabularyFile(key)) return true;
-  if (IsOfConnection(key)) return false;
-  // The kind of loss decides which labels are numbers.
-  if (key.starts_with("model.") && key.ends_with("loss.kind")) return true;
-  return key.starts_with("data.") ? !not_of_data.contains(key) : of_training.contains(key);
-}
-
-bool IsOfTraining(std::string_view key) {
-  // Settings that may differ between ranks.
-  static const std::set<std::string_view> not_of_training{
-      "training.auc_window_samples", "training.progress_interval", "training.retry_deadline",
-      "training.loader_queue_batches", "data.threads"};
-  if (IsOfConnection(key)) return false;
-  return key.starts_with("data.") || key.starts_with("model.") || key == "loaders.instances" ||
-         IsVocabularyFile(key) || IsLearningRate(key) ||
-         (key.starts_with("training.") && !not_of_training.contains(key));
-}
-
-bool IsOfModel(std::string_view key) {
-  static const std::set<std::string_view> single{"cluster.seed", "training.batch_size",
-                                                 "training.drop_last", "training.keep_negatives"};
-  static const std::set<std::string_view> not_of_data{
-      "data.train",     "data.validation", "data.test",       "data.max_bad_share",
-      "data.on_change", "data.on_bad_row", "data.csv.strict", "data.csv.header",
-      "data.fit_rows",  "data.threads",    "data.replay",     "data.replay_share"};
-  if (key == "model.initial_weights") return false;
-  const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
-  if (key.starts_with("tables")) {
-    return !IsLearningRate(key) && !has(".capacity") && !has(".eviction") && !has(".when_") &&
-           !has(".admission") && !has(".initial_rows");
+// Returns the scope of a setting. A part of the value of a key has the scope of that key, a mapping
+// that of its keys.
+Scope ScopeOf(const std::string& setting, const std::map<std::string, Scope>& scopes) {
+  std::string key = WithoutIndexes(setting.substr(0, setting.find(',')));
+  const auto next = scopes.lower_bound(key);
+  if (next != scopes.end() && next->first.starts_with(key + ".")) return next->second;
+  while (!scopes.contains(key)) {
+    const size_t end = key.rfind('.');
+    SIMURGH_CHECK(end != key.npos) << setting;
+    key.resize(end);
   }
-  if (key.starts_with("training.dense_optimizer.")) {
-    return !key.ends_with(".learning_rate") && !has(".schedule");
-  }
-  if (key.starts_with("data.kafka.")) return false;
-  if (key.starts_with("data.")) return !not_of_data.contains(key) && !has(".header_name");
-  return key.starts_with("features") || key.starts_with("model.") || single.contains(key);
+  return scopes.at(key);
 }
 
-ConfigSettings Select(const ClusterConfig& config, bool (*is_selected)(std::string_view)) {
+// Returns the settings that all of `scope` must agree on.
+ConfigSettings Select(const ClusterConfig& config, Scope scope) {
   ConfigSettings selected;
+  std::map<std::string, Scope> scopes;
   for (const KnownKey& key : KnownKeys()) {
-    if (!is_selected(key.key) || key.fallback.starts_with("required")) continue;
+    scopes.emplace(key.key, key.scope);
+    if (!Includes(key.scope, scope) || key.fallback.starts_with("required")) continue;
     selected.emplace(key.key, key.fallback);
   }
   for (const auto& [key, value] : config.settings) {
-    if (is_selected(key)) selected[key] = value;
+    if (Includes(ScopeOf(key, scopes), scope)) selected[key] = value;
   }
   return selected;
 }
@@ -139,30 +91,32 @@ std::string DescribeScopes() {
   std::string text;
   for (const KnownKey& key : KnownKeys()) {
     text += key.key;
-    const size_t end = text.size();
-    if (IsOfCluster(key.key)) text += " cluster";
-    if (IsOfInput(key.key)) text += " input";
-    if (IsOfTraining(key.key)) text += " training";
-    if (IsOfModel(key.key)) text += " model";
-    text += text.size() == end ? " none\n" : "\n";
+    for (const auto& [scope, name] :
+         {std::pair(Scope::kCluster, " cluster"), std::pair(Scope::kInput, " input"),
+          std::pair(Scope::kTraining, " training"), std::pair(Scope::kModel, " model")}) {
+      if (Includes(key.scope, scope)) text += name;
+    }
+    text += key.scope == Scope::kNone ? " none\n" : "\n";
   }
   return text;
 }
 
 std::string ClusterAgreement(const ClusterConfig& config) {
-  return Text(Select(config, IsOfCluster));
+  return Text(Select(config, Scope::kCluster));
 }
 
 std::string InputAgreement(const ClusterConfig& config) {
-  ConfigSettings settings = Select(config, IsOfInput);
+  ConfigSettings settings = Select(config, Scope::kInput);
   AddFiles(config, &settings);
   return Text(settings);
 }
 
-std::string ModelAgreement(const ClusterConfig& config) { return Text(Select(config, IsOfModel)); }
+std::string ModelAgreement(const ClusterConfig& config) {
+  return Text(Select(config, Scope::kModel));
+}
 
 std::string ModelAgreement(const ClusterConfig& config, const std::string& saved) {
-  ConfigSettings settings = Select(config, IsOfModel);
+  ConfigSettings settings = Select(config, Scope::kModel);
   const std::string lines = "\n" + saved;
   for (const KnownKey& key : KnownKeys()) {
     const auto found = settings.find(key.key);
@@ -173,7 +127,7 @@ std::string ModelAgreement(const ClusterConfig& config, const std::string& saved
 }
 
 std::string TrainingAgreement(const ClusterConfig& config) {
-  ConfigSettings settings = Select(config, IsOfTraining);
+  ConfigSettings settings = Select(config, Scope::kTraining);
   AddFiles(config, &settings);
   return Text(settings);
 }

@@ -27,6 +27,9 @@ using OnBadRow = DataConfig::OnBadRow;
 using OnChange = DataConfig::OnChange;
 using Transform = ColumnConfig::Transform;
 
+// The scope of keys that decide which rows are read, and not what the model sees in a row.
+constexpr Scope kRows = Scope::kInput | Scope::kTraining;
+
 // Returns whether `file` names data that are not files of this machine.
 bool IsElsewhere(Format format, const std::string& file) {
   const bool is_stream = format == Format::kArrow && IsStream(file);
@@ -135,8 +138,9 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
                    {"skip", Kind::kSkip},
                    {"weight", Kind::kWeight},
                    {"group", Kind::kGroup}});
-  in.Text("header_name", "name of the column in headers, or the key in JSON; none: `name`",
-          &column->header_name, "text");
+  in.For(kRows)->Text("header_name",
+                      "name of the column in headers, or the key in JSON; none: `name`",
+                      &column->header_name, "text");
   in.OnlyWith(has_names, "set csv.header: true", {"header_name"});
   in.Texts("positive", "`label`: texts that mean 1, where 4 is also 4.0; empty: the cell is 0 or 1",
            &column->positive, {0, kMaxTexts}, Need::kOptional);
@@ -206,6 +210,7 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
 void ReadCsv(MapReader& in, CsvConfig* csv) {
   csv->finds_header = !in.Has("header");
   in.Character("separator", "character between cells", &csv->separator);
+  const auto rows = in.For(kRows);
   in.Bool(
       "header",
       "whether the first line of each file has names, by which columns are found; see Data files",
@@ -230,8 +235,9 @@ void ReadKafka(MapReader& in, bool is_used, const std::string& folder, KafkaConf
   constexpr size_t kMaxBrokers = 1'024;
   using Start = KafkaConfig::Start;
   const Need need = is_used ? Need::kRequired : Need::kOptional;
-  in.TextOrTexts("brokers", "brokers to connect to first, see Kafka", &kafka->brokers,
-                 {1, kMaxBrokers}, need, "host:port");
+  in.For(Scope::kNone)
+      ->TextOrTexts("brokers", "brokers to connect to first, see Kafka", &kafka->brokers,
+                    {1, kMaxBrokers}, need, "host:port");
   in.Texts("topics", "topics to train on", &kafka->topics, {1, kMaxTexts}, need, "names of topics",
            TopicProblem);
   in.Choice<Start>("start", "where a new model begins to read a partition", &kafka->start,
@@ -244,6 +250,7 @@ void ReadKafka(MapReader& in, bool is_used, const std::string& folder, KafkaConf
                   "reaction to records that were deleted before they were read: end the run, or "
                   "leave them out",
                   &kafka->skip_lost, {{"fail", false}, {"skip", true}});
+  const auto own = in.For(Scope::kNone);
   in.TextMap("properties", "further properties of librdkafka, see Kafka", &kafka->properties,
              "mapping of names to texts");
   in.Text("properties_file", "file with further properties, which may be secret, see Kafka",
@@ -375,25 +382,17 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
                       "choose one of I1 to I13, or leave it out");
 }
 
-}  // namespace
-
-void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
-  root.Map("data", [&](MapReader& in) {
-    in.Choice<Format>("format", "format of files and records, see Data files", &data->format,
-                      {{"csv", Format::kCsv},
-                       {"criteo", Format::kCriteo},
-                       {"parquet", Format::kParquet},
-                       {"arrow", Format::kArrow},
-                       {"json", Format::kJson},
-                       {"libsvm", Format::kLibsvm},
-                       {"libffm", Format::kLibffm}});
-    in.Map("kafka", [&](MapReader& map) { ReadKafka(map, in.Has("kafka"), folder, &data->kafka); });
-    const bool reads_files = !in.Has("kafka");
-    ReadFiles(in, "train",
-              "files to train on, in this order, also as patterns, see Data files; required "
-              "without `kafka`",
-              reads_files && !in.describing() ? 1 : 0, folder, data->format, &data->train);
-    in.OnlyWith(reads_files, "remove data.kafka", {"train"});
+// Reads the files and how to read them.
+void ReadAllFiles(MapReader& in, const std::string& folder, DataConfig* data) {
+  const auto rows = in.For(kRows);
+  const bool reads_files = !in.Has("kafka");
+  ReadFiles(in, "train",
+            "files to train on, in this order, also as patterns, see Data files; required "
+            "without `kafka`",
+            reads_files && !in.describing() ? 1 : 0, folder, data->format, &data->train);
+  in.OnlyWith(reads_files, "remove data.kafka", {"train"});
+  {
+    const auto training = in.For(Scope::kTraining);
     ReadFiles(in, "replay",
               "files of older rows, a sample of which is mixed into each epoch, see Replay", 0,
               folder, data->format, &data->replay);
@@ -404,25 +403,46 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
               folder, data->format, &data->test);
-    in.Choice<OnBadRow>(
-        "on_bad_row",
-        "reaction to a row that cannot be read: end the run, or skip and count it, see Data files",
-        &data->on_bad_row, {{"fail", OnBadRow::kFail}, {"skip", OnBadRow::kSkip}});
-    in.Number("max_bad_share", "`skip`: maximum share of bad rows among those read so far",
-              &data->max_bad_share, kShare);
-    in.OnlyWith(data->on_bad_row == OnBadRow::kSkip, "set on_bad_row: skip", {"max_bad_share"});
-    in.Integer("fit_rows",
-               "maximum number of rows of `train`, from the first, that statistics are computed "
-               "from, see Statistics; 0: all",
-               &data->fit_rows, 0, kMaxRows);
-    in.Integer("threads",
-               "threads of a process that read and parse rows, see Data files; 0: one per "
-               "processor, at most 4",
-               &data->threads, 0, 256);
-    in.Choice<OnChange>("on_change",
-                        "reaction to a file that changes during the run: end the run, or log a "
-                        "warning, see Data files",
-                        &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
+  }
+  in.Choice<OnBadRow>(
+      "on_bad_row",
+      "reaction to a row that cannot be read: end the run, or skip and count it, see Data files",
+      &data->on_bad_row, {{"fail", OnBadRow::kFail}, {"skip", OnBadRow::kSkip}});
+  in.For(Scope::kTraining)
+      ->Number("max_bad_share", "`skip`: maximum share of bad rows among those read so far",
+               &data->max_bad_share, kShare);
+  in.OnlyWith(data->on_bad_row == OnBadRow::kSkip, "set on_bad_row: skip", {"max_bad_share"});
+  in.Integer("fit_rows",
+             "maximum number of rows of `train`, from the first, that statistics are computed "
+             "from, see Statistics; 0: all",
+             &data->fit_rows, 0, kMaxRows);
+  in.For(Scope::kTraining)
+      ->Integer("threads",
+                "threads of a process that read and parse rows, see Data files; 0: one per "
+                "processor, at most 4",
+                &data->threads, 0, 256);
+  in.Choice<OnChange>("on_change",
+                      "reaction to a file that changes during the run: end the run, or log a "
+                      "warning, see Data files",
+                      &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
+}
+
+}  // namespace
+
+void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
+  const auto scope = root.For(kRows | Scope::kModel);
+  root.Map("data", [&](MapReader& in) {
+    in.Choice<Format>("format", "format of files and records, see Data files", &data->format,
+                      {{"csv", Format::kCsv},
+                       {"criteo", Format::kCriteo},
+                       {"parquet", Format::kParquet},
+                       {"arrow", Format::kArrow},
+                       {"json", Format::kJson},
+                       {"libsvm", Format::kLibsvm},
+                       {"libffm", Format::kLibffm}});
+    in.For(kRows)->Map(
+        "kafka", [&](MapReader& map) { ReadKafka(map, in.Has("kafka"), folder, &data->kafka); });
+    ReadAllFiles(in, folder, data);
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "set format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, &data->csv); });

@@ -86,6 +86,7 @@ void SetWeights(std::vector<FeatureConfig>& features) {
 
 void ReadFeatures(MapReader& root, const std::string& folder,
                   std::vector<FeatureConfig>* features) {
+  const auto scope = root.For(Scope::kCluster | Scope::kModel);
   root.Maps(
       "features",
       "features of ids, in the order of the embeddings in the model's input, see Features",

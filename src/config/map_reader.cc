@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -112,15 +113,6 @@ std::string Remedy(const std::string& problem, const std::string& type) {
                             : absl::StrCat("use ", type.substr(range + std::strlen(" from ")));
 }
 
-// Returns the key as the reference lists it: tables.N.dim for tables.0.dim.
-std::string WithoutIndexes(const std::string& path) {
-  std::vector<std::string> components = absl::StrSplit(path, '.');
-  for (std::string& component : components) {
-    if (IsDigits(component)) component = "N";
-  }
-  return absl::StrJoin(components, ".");
-}
-
 // Returns a large power of 2 as "2^40", which is easier to read than 1099511627776.
 std::string CountText(uint64_t count) {
   constexpr uint64_t kShort = uint64_t{1} << 20;
@@ -180,6 +172,15 @@ std::string TextsText(const std::vector<std::string>& texts) {
   return absl::StrCat("[", absl::StrJoin(texts, ", ", quote), "]");
 }
 
+std::string WithoutIndexes(std::string_view path) {
+  std::vector<std::string> components =
+      absl::StrSplit(absl::string_view(path.data(), path.size()), '.');
+  for (std::string& component : components) {
+    if (IsDigits(component)) component = "N";
+  }
+  return absl::StrJoin(components, ".");
+}
+
 void MapReader::Read(const YamlNode* node, const std::string& path, ReadContext* context,
                      const Body& body) {
   if (node != nullptr && node->kind != YamlNode::Kind::kMap &&
@@ -206,6 +207,11 @@ std::string MapReader::Where(const std::string& key) const {
 
 void MapReader::Error(const std::string& key, const std::string& what, const std::string& remedy) {
   context_->diagnostics.Report(PathOf(key), what, remedy);
+}
+
+MapReader::Guard MapReader::For(Scope scope) {
+  const Scope outer = std::exchange(context_->scope, scope);
+  return Guard(this, [this, outer] { context_->scope = outer; });
 }
 
 bool MapReader::Has(const std::string& key) const { return Find(key) != nullptr; }
@@ -239,7 +245,7 @@ const YamlNode* MapReader::Declare(const std::string& key, const char* meaning,
   if (describing()) {
     context_->known_keys->push_back({WithoutIndexes(PathOf(key)), type,
                                      need == Need::kRequired ? kRequired : fallback, meaning,
-                                     schema()});
+                                     schema(), context_->scope});
   }
   const YamlNode* const found = Find(key);
   if (found == nullptr && need == Need::kRequired) Error(key, "missing", Expected(type));

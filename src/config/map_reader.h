@@ -79,6 +79,21 @@ struct CountRange {
   size_t high;
 };
 
+// Processes that must agree on the value of a key.
+enum class Scope : uint8_t {
+  kNone = 0,            // Processes may differ.
+  kCluster = 1U << 0,   // All daemons.
+  kInput = 1U << 1,     // Ranks and loaders, which read the data.
+  kTraining = 1U << 2,  // All ranks.
+  kModel = 1U << 3,     // A saved model, and trainings that continue it.
+};
+
+constexpr Scope operator|(Scope a, Scope b) {
+  return static_cast<Scope>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b));
+}
+
+constexpr bool Includes(Scope scopes, Scope one) { return (scopes | one) == scopes; }
+
 // A key of the configuration for the reference in config/README.md and the JSON Schema.
 struct KnownKey {
   std::string key;       // Dotted; N stands for an index.
@@ -87,6 +102,7 @@ struct KnownKey {
   std::string meaning;   // A noun phrase with unit.
   // JSON Schema of the value, with the default. Elements that are mappings have keys of their own.
   Json schema;
+  Scope scope;
 };
 
 // State of reading one document.
@@ -96,6 +112,7 @@ struct ReadContext {
   Diagnostics diagnostics;
   ConfigSettings settings;
   InputFiles input_files = InputFiles::kCheck;
+  Scope scope = Scope::kNone;  // See MapReader::For.
   // Names of tables that give their learning rate or initializer.
   std::set<std::string> tables_with_rate = {};
   std::set<std::string> tables_with_initializer = {};
@@ -108,6 +125,9 @@ struct ReadContext {
 // Returns a value for ClusterConfig::settings: escaped; if long, cut and with a hash.
 std::string RecordedText(const std::string& value);
 std::string HashText(const std::string& bytes);
+
+// Returns the key as the reference lists it: tables.N.dim for tables.0.dim.
+std::string WithoutIndexes(std::string_view path);
 
 // Returns `["a", "b"]`.
 std::string TextsText(const std::vector<std::string>& texts);
@@ -128,6 +148,24 @@ class MapReader {
 
   MapReader(const MapReader&) = delete;
   MapReader& operator=(const MapReader&) = delete;
+
+  // Lasts until the end of the keys that it is about: a block, or `guard->Bool(...)` for one key.
+  class [[nodiscard]] Guard {
+   public:
+    Guard(MapReader* in, std::function<void()> end) : in_(in), end_(std::move(end)) {}
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() { end_(); }
+
+    MapReader* operator->() const { return in_; }
+
+   private:
+    MapReader* in_;
+    std::function<void()> end_;
+  };
+
+  // Sets the scope of keys, also of those in nested mappings. Without a guard, it is kNone.
+  Guard For(Scope scope);
 
   // Reads a text or number that `check` accepts, by default any but an empty text. `type` describes
   // it.

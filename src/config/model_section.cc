@@ -125,7 +125,9 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
 }
 
 void ReadLoss(MapReader& in, LossConfig* loss) {
-  in.Choice("kind", "loss of a sample, see Losses", &loss->kind, kLossNames);
+  // The kind decides which labels are numbers.
+  in.For(Scope::kInput | Scope::kTraining | Scope::kModel)
+      ->Choice("kind", "loss of a sample, see Losses", &loss->kind, kLossNames);
   in.Number("positive_weight",
             "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift the "
             "predictions",
@@ -269,6 +271,7 @@ size_t SequenceDim(const ClusterConfig& config, const TowerConfig& tower, size_t
 
 void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
                ModelShorthand* shorthand) {
+  const auto scope = root.For(Scope::kTraining | Scope::kModel);
   root.Map("model", [&](MapReader& section) {
     ReadTowers(section, &model->towers);
     ReadShorthand(section, shorthand);
@@ -284,10 +287,10 @@ void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
                    in.Map("loss", [&](MapReader& map) { ReadLoss(map, &task.loss); });
                    model->tasks.push_back(task);
                  });
-    section.Text(
-        "initial_weights",
-        "tensor file with the dense weights that a new training begins with, see Warm start",
-        &model->initial_weights, "path of a file");
+    section.For(Scope::kTraining)
+        ->Text("initial_weights",
+               "tensor file with the dense weights that a new training begins with, see Warm start",
+               &model->initial_weights, "path of a file");
     if (section.Has("initial_weights")) {
       section.Record("initial_weights", FileName(model->initial_weights));
       model->initial_weights = PathIn(folder, model->initial_weights);

@@ -49,8 +49,10 @@ std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
 void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string& folder,
                         std::vector<std::string>* words) {
   std::string path;
-  in.Text(key, "file with one value per line, instead of `vocabulary`; the first has id 0", &path,
-          "path of a file with one value per line");
+  // The setting is the content, which only processes that read the data have.
+  in.For(Scope::kInput | Scope::kTraining | Scope::kModel)
+      ->Text(key, "file with one value per line, instead of `vocabulary`; the first has id 0",
+             &path, "path of a file with one value per line");
   if (path.empty() || !words->empty()) return;
   if (!ResolveInputFile(in, key, folder, &path)) return;
   std::ifstream file(path, std::ios::binary);

@@ -81,6 +81,7 @@ void ReadInstances(MapReader& section, const char* meaning, size_t limit,
   section.Maps(
       "instances", meaning, {1, limit},
       [&](MapReader& in) {
+        const auto scope = in.For(Scope::kNone);
         InstanceConfig instance;
         ReadAddress(in,
                     "address of the daemon; port 0: any free port, see Addresses and connections",
@@ -144,13 +145,15 @@ void ReadLoaders(MapReader& section, LoadersConfig* config) {
                   "bytes of loader batches that an nn-worker buffers; the next batch to train on "
                   "is always admitted",
                   &config->feed_buffer_bytes, 1 << 20, uint64_t{1} << 50);
-  section.Maps("instances",
-               "loader processes, which read `data.train` instead of the nn-workers, see Loaders",
-               {0, kMaxLoaders}, [&](MapReader& in) {
-                 InstanceConfig instance;
-                 ReadMetrics(in, &instance);
-                 config->instances.push_back(instance);
-               });
+  section.For(Scope::kTraining)
+      ->Maps("instances",
+             "loader processes, which read `data.train` instead of the nn-workers, see Loaders",
+             {0, kMaxLoaders}, [&](MapReader& in) {
+               const auto scope = in.For(Scope::kNone);
+               InstanceConfig instance;
+               ReadMetrics(in, &instance);
+               config->instances.push_back(instance);
+             });
 }
 
 // Returns the problem of a DNS name, which may begin with "*.".
@@ -276,12 +279,14 @@ void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* conf
       }
       return "";
     };
-    in.Text("name", "cluster name; daemons of different clusters refuse each other", &config->name,
-            "name of 1 to 63 of a-z, 0-9 and '-'", Need::kOptional, check);
+    in.For(Scope::kCluster)
+        ->Text("name", "cluster name; daemons of different clusters refuse each other",
+               &config->name, "name of 1 to 63 of a-z, 0-9 and '-'", Need::kOptional, check);
     ReadRpcToken(in, folder, &config->rpc);
-    in.Integer("seed",
-               "seed of initial rows, initial dense weights, sampling and stochastic rounding",
-               &config->seed, 0, UINT64_MAX);
+    in.For(Scope::kCluster | Scope::kModel)
+        ->Integer("seed",
+                  "seed of initial rows, initial dense weights, sampling and stochastic rounding",
+                  &config->seed, 0, UINT64_MAX);
   });
 }
 
@@ -314,8 +319,9 @@ void ReadRpc(MapReader& root, const std::string& folder, RpcConfig* rpc) {
 
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config) {
   root.Map("embedding_ps", [&](MapReader& in) {
-    in.Integer("partitions", "threads of a server, each of which owns a part of the rows",
-               &config->embedding_ps.partitions, 1, kMaxThreads);
+    in.For(Scope::kCluster)
+        ->Integer("partitions", "threads of a server, each of which owns a part of the rows",
+                  &config->embedding_ps.partitions, 1, kMaxThreads);
     in.Integer("memory_budget", "maximum resident bytes of a server; 0: no limit, see Memory",
                &config->embedding_ps.memory_budget, 0, uint64_t{1} << 50);
     in.Choice<bool>("concurrent_runs",
@@ -327,6 +333,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
                 "is over",
                 &config->embedding_ps.run_timeout, kShortest, kLongest);
     ReadPartitionMemory(in, &config->embedding_ps);
+    const auto scope = in.For(Scope::kCluster);
     ReadInstances(in, "parameter servers; rows are spread over all partitions of all servers",
                   kMaxServers, "127.0.0.1:7401", &config->embedding_ps.instances);
   });

@@ -97,9 +97,10 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
     optimizer->learning_rate = DefaultRate(optimizer->kind);
     optimizer->row_wise = optimizer->kind == Kind::kAdam;
   }
-  in.Number("learning_rate",
-            "step size before the schedule's factor; default by kind, see Optimizers",
-            &optimizer->learning_rate, kPositive);
+  in.For(Scope::kTraining)
+      ->Number("learning_rate",
+               "step size before the schedule's factor; default by kind, see Optimizers",
+               &optimizer->learning_rate, kPositive);
   in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
             &optimizer->momentum, kBelowOne);
   in.Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`", &optimizer->nesterov);
@@ -137,8 +138,9 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
             &optimizer->max_gradient_norm, kNonNegative);
   CheckOptimizerKeys(in, *optimizer);
   const bool ftrl = optimizer->kind == Kind::kFtrl || optimizer->kind == Kind::kGroupFtrl;
-  in.Map("schedule",
-         [&](MapReader& map) { ReadLearningRateSchedule(map, ftrl, &optimizer->schedule); });
+  in.For(Scope::kTraining)->Map("schedule", [&](MapReader& map) {
+    ReadLearningRateSchedule(map, ftrl, &optimizer->schedule);
+  });
 }
 
 void ReadAdmission(MapReader& in, AdmissionConfig* admission) {
@@ -187,6 +189,7 @@ void ReadEviction(MapReader& in, EvictionConfig* eviction) {
 }
 
 void ReadCapacity(MapReader& in, TableConfig* table) {
+  const auto scope = in.For(Scope::kCluster);
   in.Integer("capacity_rows", "maximum number of rows over all servers", &table->capacity_rows, 1,
              uint64_t{1} << 40);
   in.Integer(
@@ -250,6 +253,7 @@ float DefaultRate(SparseOptimizerConfig::Kind kind) {
 
 void ReadTables(MapReader& root, const std::string& folder, std::vector<TableConfig>* tables,
                 std::vector<std::string>* paths) {
+  const auto scope = root.For(Scope::kCluster | Scope::kModel);
   root.Maps(
       "tables", "tables, each with rows of one layout; every table needs a feature, see Features",
       {1, kMaxTables},
@@ -261,27 +265,32 @@ void ReadTables(MapReader& root, const std::string& folder, std::vector<TableCon
         ReadCapacity(in, &table);
         in.Number("weight_bound", "bound to whose range weights are clamped after each update",
                   &table.weight_bound, kPositive);
-        in.Choice<WhenNotFinite>(
-            "when_not_finite",
-            "reaction to an update to numbers that are not finite; `reinitialize`: the row starts "
-            "anew; `refuse`: it stays",
-            &table.when_not_finite,
-            {{"reinitialize", WhenNotFinite::kReinitialize}, {"refuse", WhenNotFinite::kRefuse}});
+        in.For(Scope::kCluster)
+            ->Choice<WhenNotFinite>("when_not_finite",
+                                    "reaction to an update to numbers that are not finite; "
+                                    "`reinitialize`: the row starts anew; `refuse`: it stays",
+                                    &table.when_not_finite,
+                                    {{"reinitialize", WhenNotFinite::kReinitialize},
+                                     {"refuse", WhenNotFinite::kRefuse}});
         ReadPrecision(in, &table);
         in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
         std::string initial_rows;
-        in.Text("initial_rows",
-                "tensor file with the first rows of a new training; `{table}`: the table's name; "
-                "see Warm start",
-                &initial_rows, "path of a file");
+        in.For(Scope::kCluster)
+            ->Text("initial_rows",
+                   "tensor file with the first rows of a new training; `{table}`: the table's "
+                   "name; see Warm start",
+                   &initial_rows, "path of a file");
         if (in.Has("initial_rows")) in.Record("initial_rows", FileName(initial_rows));
         bool has_rate = false;
         in.Map("optimizer", [&](MapReader& map) {
           ReadOptimizer(map, &table.optimizer);
           has_rate = map.Has("learning_rate");
         });
-        in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
-        in.Map("eviction", [&](MapReader& map) { ReadEviction(map, &table.eviction); });
+        {
+          const auto alike = in.For(Scope::kCluster);
+          in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
+          in.Map("eviction", [&](MapReader& map) { ReadEviction(map, &table.eviction); });
+        }
         for (const std::string& name : names) {
           table.name = name;
           if (has_rate) root.context()->tables_with_rate.insert(name);

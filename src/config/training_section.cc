@@ -57,11 +57,14 @@ void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
                    {"adagrad", Kind::kAdagrad},
                    {"lamb", Kind::kLamb}});
   if (!in.describing()) optimizer->learning_rate = DefaultRate(kind);
-  in.Number("learning_rate",
-            "step size before the schedule's factor; default by kind, see Optimizers",
-            &optimizer->learning_rate, kPositive);
-  in.Map("schedule",
-         [&](MapReader& map) { ReadLearningRateSchedule(map, false, &optimizer->schedule); });
+  {
+    const auto scope = in.For(Scope::kTraining);
+    in.Number("learning_rate",
+              "step size before the schedule's factor; default by kind, see Optimizers",
+              &optimizer->learning_rate, kPositive);
+    in.Map("schedule",
+           [&](MapReader& map) { ReadLearningRateSchedule(map, false, &optimizer->schedule); });
+  }
   in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
             &optimizer->momentum, kBelowOne);
   in.Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`", &optimizer->nesterov);
@@ -312,6 +315,8 @@ void ReadMetric(MapReader& in, const std::string& key, const std::string& meanin
 
 void ReadTraining(MapReader& root, ClusterConfig* config) {
   TrainingConfig* const training = &config->training;
+  constexpr Scope kBatches = Scope::kInput | Scope::kTraining | Scope::kModel;
+  const auto scope = root.For(Scope::kTraining);
   root.Map("training", [&](MapReader& in) {
     using Mode = TrainingConfig::Mode;
     in.Choice<Mode>("mode", "coordination of sparse and dense training, see Modes", &training->mode,
@@ -319,7 +324,8 @@ void ReadTraining(MapReader& root, ClusterConfig* config) {
                      {"hybrid", Mode::kHybrid},
                      {"naive_hybrid", Mode::kNaiveHybrid},
                      {"async", Mode::kAsync}});
-    in.Integer("batch_size", "samples per rank and step", &training->batch_size, 1, 65'535);
+    in.For(kBatches)->Integer("batch_size", "samples per rank and step", &training->batch_size, 1,
+                              65'535);
     in.Integer("evaluate_every_steps",
                "steps between evaluations during training; 0: none by steps",
                &training->evaluate_every_steps, 0, uint64_t{1} << 40);
@@ -336,16 +342,20 @@ void ReadTraining(MapReader& root, ClusterConfig* config) {
     in.Map("early_stopping",
            [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
     ReadCalibration(in);
-    in.Integer("epochs",
-               "number of times the training data is read; 0: until training is stopped, see "
-               "Epochs",
-               &training->epochs, 0, 1'000'000, "20 with validation, else 1");
-    in.Bool("drop_last", "whether a last batch or step that is not full is left out, see Shares",
-            &training->drop_last);
-    in.Number("keep_negatives",
-              "share of rows with label 0 that are trained on; evaluations use all rows and "
-              "correct predictions",
-              &training->keep_negatives, kPositiveShare);
+    in.For(Scope::kInput | Scope::kTraining)
+        ->Integer("epochs",
+                  "number of times the training data is read; 0: until training is stopped, see "
+                  "Epochs",
+                  &training->epochs, 0, 1'000'000, "20 with validation, else 1");
+    {
+      const auto batches = in.For(kBatches);
+      in.Bool("drop_last", "whether a last batch or step that is not full is left out, see Shares",
+              &training->drop_last);
+      in.Number("keep_negatives",
+                "share of rows with label 0 that are trained on; evaluations use all rows and "
+                "correct predictions",
+                &training->keep_negatives, kPositiveShare);
+    }
     in.Integer(
         "staleness",
         "maximum number of batches of a rank between pull and acknowledged push, see Staleness",
@@ -363,21 +373,25 @@ void ReadTraining(MapReader& root, ClusterConfig* config) {
             &training->sync_batch_norm);
     training->dense_optimizer.kind = DenseOptimizerConfig::Kind::kAdam;
     training->dense_optimizer.learning_rate = DefaultRate(training->dense_optimizer.kind);
-    in.Map("dense_optimizer",
-           [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
+    in.For(Scope::kTraining | Scope::kModel)->Map("dense_optimizer", [&](MapReader& map) {
+      ReadDenseOptimizer(map, &training->dense_optimizer);
+    });
     in.Name(
         "auc_group_feature",
         "feature whose first id groups samples, in place of a column of `kind: group`; see Metrics",
         &training->auc_group_feature);
-    in.Integer("auc_window_samples",
-               "number of latest predictions in metrics of progress lines, see Continuous training",
-               &training->auc_window_samples, 1, 10'000'000);
+    in.For(Scope::kNone)
+        ->Integer(
+            "auc_window_samples",
+            "number of latest predictions in metrics of progress lines, see Continuous training",
+            &training->auc_window_samples, 1, 10'000'000);
     in.Integer("max_steps", "maximum number of steps; 0: no limit beyond `epochs`",
                &training->max_steps, 0, uint64_t{1} << 40);
     in.Integer(
         "max_skipped_steps",
         "number of steps in a row, left out for loss or gradients not finite, that ends the run",
         &training->max_skipped_steps, 1, 1'000'000);
+    const auto own = in.For(Scope::kNone);
     in.Duration("progress_interval", "time between progress lines in the log",
                 &training->progress_interval, milliseconds(10), minutes(60));
     in.Duration("retry_deadline", "time for which a failing batch is retried before the run fails",
