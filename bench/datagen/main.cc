@@ -41,7 +41,7 @@ namespace {
 
 // What writes the samples.
 enum class Teacher {
-  kClicks,    // data/generator.h
+  kClicks,    // bench/datagen/generator.h
   kSequence,  // An item and the items seen before, whose labels need target attention.
   kExperts    // Two labels that need a mixture of experts.
 };
@@ -317,7 +317,7 @@ std::string Report(const Verdicts& verdicts, uint64_t samples, uint64_t positive
               : absl::StrCat(join("\n", "", " "), "\n");
 }
 
-// Writes generated data; data/generator.h and the teachers above describe them.
+// Writes generated data; bench/datagen/generator.h and the teachers above describe them.
 constexpr uint64_t kBlockSamples = 16'384;  // About 8 MB of text.
 
 struct Block {

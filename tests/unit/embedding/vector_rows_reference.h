@@ -8,7 +8,7 @@
 
 namespace simurgh {
 
-// The results that the functions of data/simd/vector_rows.h must have, bit by bit.
+// The results that the functions of embedding/simd/vector_rows.h must have, bit by bit.
 void NarrowRowReference(Half format, float factor, std::span<const float> from, uint16_t* to);
 void WidenRowReference(Half format, float factor, const uint16_t* from, std::span<float> to);
 void NarrowToBytesReference(std::span<const uint32_t> dims, float factor, const float* from,
