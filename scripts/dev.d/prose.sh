@@ -8,6 +8,7 @@ Usage: scripts/dev prose [FILE...]
 Checks Markdown files, string literals of C++ and Python files, help texts and messages of scripts (default: all):
   - no phrase of scripts/dev.d/phrases;
   - at most 20 words in a sentence;
+  - no comment of the product that begins with Of, By, As, That, Those or Likewise: it names its subject;
   - at most 100 columns in a line of Markdown, except in tables, code and lines with a link.
 TEXT
   exit 0
@@ -53,6 +54,10 @@ awk -v phrases="(^|[^a-z_-])($(paste -sd '|' scripts/dev.d/phrases))([^a-z_-]|\$
     finish(); in_code = 0; raw_end = ""; is_markdown = FILENAME ~ /\.md$/; is_script = FILENAME !~ /\.(md|h|cc|cu|py)$/
     raw = FILENAME ~ /\.(h|cc|cu)$/ ? "(^|[^A-Za-z0-9_])R\"[A-Za-z_]*[(]" : "^\n"
     literal = "\"([^\"\\\\]|\\\\.)*\"" (is_script ? "|\047[^\047]*\047" : "")
+  }
+  FILENAME ~ /^(include|src|rpc|services)\// && /\/\/ (Of|By|As|That|Those|Likewise)([^A-Za-z0-9_]|$)/ {
+    at = FILENAME ":" FNR
+    complain("a comment without its subject: " substr($0, index($0, "// "), 70))
   }
   is_markdown && /^ *```/ { finish(); in_code = !in_code; next }
   is_markdown && in_code { next }

@@ -24,7 +24,7 @@ expect() {
 
 expect pass layers src/nn/a.cc <<<'#include "data/batch/batch.h"'
 expect pass layers src/table/a.cc <<<'#include "table/arena.h"'
-expect pass layers src/train/trainer.h <<<'#include "table/table.h"'
+expect pass layers src/train/trainer.h <<<'#include "embedding/batch_calls.h"'
 expect pass layers include/simurgh/a.h <<<'#include "simurgh/plugin.h"'
 expect pass layers services/nn_worker/a.cc <<<'#include "rpc/client.h"'
 expect pass layers services/nn_worker/a.cc <<<'#include "services/runtime/daemon.h"'
@@ -81,6 +81,8 @@ expect refuse prose a.md <<<$'Rows of their\nown.'
 expect refuse prose a.md <<<"$long_sentence."
 expect refuse prose a.md <<<"${wide_row//|/ }"
 expect refuse prose src/table/a.cc <<<'Error("a row that nobody needs");'
+expect pass prose src/table/a.h <<<'int rows = 0;  // Number of rows. Of these, some are new.'
+expect refuse prose src/table/a.h <<<'int rows = 0;  // Of all tables.'
 expect refuse prose src/table/a.cc <<<$'Error("rows of their "\n      "own");'
 expect pass prose src/table/a.cc <<<$'constexpr char kHelp[] =\n    R"(Usage: a "b"\n\n  --out DIR  the folder\n)";  // What comes'
 expect pass prose src/table/a.cc <<<$'options("FOLDER")("one", R"(one)");\n// What comes'
