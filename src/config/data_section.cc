@@ -85,43 +85,47 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
 // Reads the keys for the notation of a column's cells.
 void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
   NumberFormat* const numbers = &column->numbers;
-  in.Choice<char>("decimal", "character before the decimals of numbers, see Data files",
-                  &numbers->decimal, {{"point", '.'}, {"comma", ','}});
-  in.Choice<char>(
-      "thousands",
-      "character between groups of three digits of numbers; `blank` is also one that "
-      "does not break",
-      &numbers->thousands,
-      {{"none", '\0'}, {"comma", ','}, {"point", '.'}, {"apostrophe", '\''}, {"blank", ' '}});
-  in.OnlyWith(column->kind == Kind::kDense || column->kind == Kind::kWeight ||
-                  (column->kind == Kind::kLabel && column->positive.empty()),
-              "set kind: dense", {"decimal", "thousands"});
+  const bool is_dense = column->kind == Kind::kDense;
+  {
+    const auto when = in.When(is_dense || column->kind == Kind::kWeight ||
+                                  (column->kind == Kind::kLabel && column->positive.empty()),
+                              "set kind: dense");
+    in.Choice<char>("decimal", "character before the decimals of numbers, see Data files",
+                    &numbers->decimal, {{"point", '.'}, {"comma", ','}});
+    in.Choice<char>(
+        "thousands",
+        "character between groups of three digits of numbers; `blank` is also one that "
+        "does not break",
+        &numbers->thousands,
+        {{"none", '\0'}, {"comma", ','}, {"point", '.'}, {"apostrophe", '\''}, {"blank", ' '}});
+  }
   if (numbers->decimal == numbers->thousands) {
     in.Error("thousands", "the same as decimal", "choose another character");
   }
-  in.Bool("integers",
-          "`id`, `dense`: whether ids are integers: `3.0` reads as `3`, and scientific notation, "
-          "which has lost digits, as missing",
-          &column->integers);
-  in.OnlyWith(column->kind == Kind::kId || column->kind == Kind::kDense, "set kind: id",
-              {"integers"});
-  in.Bool("date",
-          "`dense`: whether cells are dates or Unix times; the number is the days since 1970, see "
-          "Data files",
-          &column->date);
-  in.Choice<DateOrder>(
-      "date_order",
-      "`date`: order of the parts, such as day_first for 31.01.2024 or 31/1/2024 18:20",
-      &column->date_order,
-      {{"year_first", DateOrder::kYearFirst},
-       {"day_first", DateOrder::kDayFirst},
-       {"month_first", DateOrder::kMonthFirst}});
-  in.OnlyWith(column->date, "set date: true", {"date_order"});
-  in.Integer("width",
-             "`dense`: numbers of a cell, between `separator`, in `[...]` or in a list; above 1, "
-             "`fit` is false",
-             &column->width, 1, kMaxDerivedWidth);
-  in.OnlyWith(column->kind == Kind::kDense, "set kind: dense", {"date", "width"});
+  in.When(is_dense || column->kind == Kind::kId, "set kind: id")
+      ->Bool("integers",
+             "`id`, `dense`: whether ids are integers: `3.0` reads as `3`, and scientific "
+             "notation, which has lost digits, as missing",
+             &column->integers);
+  const auto when_dense = [&] { return in.When(is_dense, "set kind: dense"); };
+  when_dense()->Bool(
+      "date",
+      "`dense`: whether cells are dates or Unix times; the number is the days since 1970, see "
+      "Data files",
+      &column->date);
+  in.When(column->date, "set date: true")
+      ->Choice<DateOrder>(
+          "date_order",
+          "`date`: order of the parts, such as day_first for 31.01.2024 or 31/1/2024 18:20",
+          &column->date_order,
+          {{"year_first", DateOrder::kYearFirst},
+           {"day_first", DateOrder::kDayFirst},
+           {"month_first", DateOrder::kMonthFirst}});
+  when_dense()->Integer(
+      "width",
+      "`dense`: numbers of a cell, between `separator`, in `[...]` or in a list; above 1, `fit` is "
+      "false",
+      &column->width, 1, kMaxDerivedWidth);
   in.OnlyWith(!column->date, "leave out date", {"decimal", "thousands", "integers", "width"});
   in.OnlyWith(column->width == 1, "leave out width", {"fit", "integers"});
   if (format == Format::kCsv && column->width > 1 && column->separator == '\0') {
@@ -138,50 +142,57 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
                    {"skip", Kind::kSkip},
                    {"weight", Kind::kWeight},
                    {"group", Kind::kGroup}});
-  in.For(kRows)->Text("header_name",
-                      "name of the column in headers, or the key in JSON; none: `name`",
-                      &column->header_name, "text");
-  in.OnlyWith(has_names, "set csv.header: true", {"header_name"});
-  in.Texts("positive", "`label`: texts that mean 1, where 4 is also 4.0; empty: the cell is 0 or 1",
-           &column->positive, {0, kMaxTexts}, Need::kOptional);
-  in.Texts(
-      "negative",
-      "`label`: texts that mean 0; others are then bad rows; empty: all texts except `positive`",
-      &column->negative, {0, kMaxTexts}, Need::kOptional);
-  in.Number("missing", "`dense`: value of a missing cell", &column->missing, kAnyNumber);
-  in.Choice<Transform>(
-      "transform", "`dense`: function before scaling; `log1p`: sign(x) log(1 + abs(x))",
-      &column->transform, {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
-  in.Number("mean", "`dense`, `label` with squared_error: mean in `(transform(x) - mean) / stddev`",
-            &column->mean, kAnyNumber);
-  in.Number("stddev",
-            "`dense`, `label` with squared_error: divisor in `(transform(x) - mean) / stddev`",
-            &column->stddev, kPositive);
-  in.Bool(
-      "fit",
-      "`dense`, `label` with squared_error, `weight`: whether mean and stddev are computed from "
-      "the training files, see Statistics",
-      &column->fit, "true, without mean and stddev");
+  in.For(kRows)
+      ->When(has_names, "set csv.header: true")
+      ->Text("header_name", "name of the column in headers, or the key in JSON; none: `name`",
+             &column->header_name, "text");
+  const bool is_dense = column->kind == Kind::kDense;
+  const bool is_label = column->kind == Kind::kLabel;
+  {
+    const auto when = in.When(is_label, "set kind: label");
+    in.Texts("positive",
+             "`label`: texts that mean 1, where 4 is also 4.0; empty: the cell is 0 or 1",
+             &column->positive, {0, kMaxTexts}, Need::kOptional);
+    in.When(!column->positive.empty(), "give positive")
+        ->Texts("negative",
+                "`label`: texts that mean 0; others are then bad rows; empty: all texts except "
+                "`positive`",
+                &column->negative, {0, kMaxTexts}, Need::kOptional);
+  }
+  {
+    const auto when = in.When(is_dense, "set kind: dense");
+    in.Number("missing", "`dense`: value of a missing cell", &column->missing, kAnyNumber);
+    in.Choice<Transform>(
+        "transform", "`dense`: function before scaling; `log1p`: sign(x) log(1 + abs(x))",
+        &column->transform, {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
+  }
+  {
+    const auto when = in.When(is_dense || is_label, "set kind: dense");
+    in.Number("mean",
+              "`dense`, `label` with squared_error: mean in `(transform(x) - mean) / stddev`",
+              &column->mean, kAnyNumber);
+    in.Number("stddev",
+              "`dense`, `label` with squared_error: divisor in `(transform(x) - mean) / stddev`",
+              &column->stddev, kPositive);
+  }
   // FitTargets clears it for labels with another loss than squared_error.
-  const bool can_fit =
-      column->kind == Kind::kDense || column->kind == Kind::kLabel || column->kind == Kind::kWeight;
+  const bool can_fit = is_dense || is_label || column->kind == Kind::kWeight;
+  in.When(can_fit, "set kind: dense")
+      ->Bool("fit",
+             "`dense`, `label` with squared_error, `weight`: whether mean and stddev are computed "
+             "from the training files, see Statistics",
+             &column->fit, "true, without mean and stddev");
   if (can_fit && !in.Has("mean") && !in.Has("stddev") && !in.Has("fit") && !in.Has("width")) {
     column->fit = true;
   }
-  in.Character("separator", "character between the ids of a cell, or the numbers with `width`",
-               &column->separator);
+  in.When(column->kind == Kind::kId || in.Has("width"), "set kind: id")
+      ->Character("separator", "character between the ids of a cell, or the numbers with `width`",
+                  &column->separator);
   in.OnlyWith(!column->fit, "leave out fit", {"mean", "stddev"});
-  in.OnlyWith(column->kind == Kind::kLabel, "set kind: label", {"positive", "negative"});
-  in.OnlyWith(!column->positive.empty(), "give positive", {"negative"});
   for (const std::string& text : column->negative) {
     if (std::ranges::find(column->positive, text) == column->positive.end()) continue;
     in.Error("negative", absl::StrCat("'", text, "' is also in positive"), "keep it in one list");
   }
-  in.OnlyWith(column->kind == Kind::kDense, "set kind: dense", {"missing", "transform"});
-  in.OnlyWith(column->kind == Kind::kDense || column->kind == Kind::kLabel, "set kind: dense",
-              {"mean", "stddev"});
-  in.OnlyWith(can_fit, "set kind: dense", {"fit"});
-  in.OnlyWith(column->kind == Kind::kId || in.Has("width"), "set kind: id", {"separator"});
 }
 
 void CheckColumnList(MapReader& in, const DataConfig& data) {
@@ -215,9 +226,9 @@ void ReadCsv(MapReader& in, CsvConfig* csv) {
       "header",
       "whether the first line of each file has names, by which columns are found; see Data files",
       &csv->header, "by the first line");
-  in.Bool("strict", "whether columns of the header that `data.columns` lacks are an error",
-          &csv->strict);
-  in.OnlyWith(csv->header || csv->finds_header, "set header: true", {"strict"});
+  in.When(csv->header || csv->finds_header, "set header: true")
+      ->Bool("strict", "whether columns of the header that `data.columns` lacks are an error",
+             &csv->strict);
 }
 
 // Returns the problem of a topic's name, or an empty string.
@@ -263,22 +274,24 @@ void ReadKafka(MapReader& in, bool is_used, const std::string& folder, KafkaConf
 void ReadColumns(MapReader& in, DataConfig* data) {
   const bool has_columns =
       data->format == Format::kCsv || data->format == Format::kJson || IsArrow(*data);
-  in.Texts("missing_values",
-           "texts of missing cells and list values, compared without surrounding blanks",
-           &data->missing_values, {0, kMaxTexts}, Need::kOptional);
-  // Required where the format does not have its own.
-  in.Maps("columns",
-          "columns, 1 to 16 of them labels, see Data files; not for `format: criteo`, `libsvm` and "
-          "`libffm`",
-          {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
-          [&](MapReader& map) {
-            ColumnConfig column;
-            const bool is_csv = data->format == Format::kCsv;
-            ReadColumn(map, !is_csv || data->csv.header || data->csv.finds_header, &column);
-            ReadCells(map, data->format, &column);
-            data->columns.push_back(column);
-          });
-  in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
+  const auto read_column = [&](MapReader& map) {
+    ColumnConfig column;
+    const bool is_csv = data->format == Format::kCsv;
+    ReadColumn(map, !is_csv || data->csv.header || data->csv.finds_header, &column);
+    ReadCells(map, data->format, &column);
+    data->columns.push_back(column);
+  };
+  {
+    const auto when = in.When(has_columns, "choose another format");
+    in.Texts("missing_values",
+             "texts of missing cells and list values, compared without surrounding blanks",
+             &data->missing_values, {0, kMaxTexts}, Need::kOptional);
+    // Required where the format does not have its own.
+    in.Maps("columns",
+            "columns, 1 to 16 of them labels, see Data files; not for `format: criteo`, `libsvm` "
+            "and `libffm`",
+            {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns}, read_column);
+  }
   if (!data->columns.empty()) CheckColumnList(in, *data);
 }
 
@@ -386,19 +399,21 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
 void ReadAllFiles(MapReader& in, const std::string& folder, DataConfig* data) {
   const auto rows = in.For(kRows);
   const bool reads_files = !in.Has("kafka");
-  ReadFiles(in, "train",
-            "files to train on, in this order, also as patterns, see Data files; required "
-            "without `kafka`",
-            reads_files && !in.describing() ? 1 : 0, folder, data->format, &data->train);
-  in.OnlyWith(reads_files, "remove data.kafka", {"train"});
+  {
+    const auto when = in.When(reads_files, "remove data.kafka");
+    ReadFiles(in, "train",
+              "files to train on, in this order, also as patterns, see Data files; required "
+              "without `kafka`",
+              reads_files && !in.describing() ? 1 : 0, folder, data->format, &data->train);
+  }
   {
     const auto training = in.For(Scope::kTraining);
     ReadFiles(in, "replay",
               "files of older rows, a sample of which is mixed into each epoch, see Replay", 0,
               folder, data->format, &data->replay);
-    in.Number("replay_share", "`replay`: share of the steps that train on older rows",
-              &data->replay_share, {0.0F, 0.9F, "number from 0 to 0.9"});
-    in.OnlyWith(!data->replay.empty(), "set replay", {"replay_share"});
+    in.When(!data->replay.empty(), "set replay")
+        ->Number("replay_share", "`replay`: share of the steps that train on older rows",
+                 &data->replay_share, {0.0F, 0.9F, "number from 0 to 0.9"});
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder, data->format,
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
@@ -409,9 +424,9 @@ void ReadAllFiles(MapReader& in, const std::string& folder, DataConfig* data) {
       "reaction to a row that cannot be read: end the run, or skip and count it, see Data files",
       &data->on_bad_row, {{"fail", OnBadRow::kFail}, {"skip", OnBadRow::kSkip}});
   in.For(Scope::kTraining)
+      ->When(data->on_bad_row == OnBadRow::kSkip, "set on_bad_row: skip")
       ->Number("max_bad_share", "`skip`: maximum share of bad rows among those read so far",
                &data->max_bad_share, kShare);
-  in.OnlyWith(data->on_bad_row == OnBadRow::kSkip, "set on_bad_row: skip", {"max_bad_share"});
   in.Integer("fit_rows",
              "maximum number of rows of `train`, from the first, that statistics are computed "
              "from, see Statistics; 0: all",
@@ -444,10 +459,11 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
         "kafka", [&](MapReader& map) { ReadKafka(map, in.Has("kafka"), folder, &data->kafka); });
     ReadAllFiles(in, folder, data);
     const bool is_csv = data->format == Format::kCsv;
-    in.OnlyWith(is_csv, "set format: csv", {"csv"});
-    in.Map("csv", [&](MapReader& map) { ReadCsv(map, &data->csv); });
-    in.OnlyWith(data->format == Format::kCriteo, "set format: criteo", {"criteo"});
-    in.Map("criteo", [&](MapReader& map) {
+    in.When(is_csv, "set format: csv")->Map("csv", [&](MapReader& map) {
+      ReadCsv(map, &data->csv);
+    });
+    const bool is_criteo = data->format == Format::kCriteo;
+    in.When(is_criteo, "set format: criteo")->Map("criteo", [&](MapReader& map) {
       map.Integer("labels", "number of label columns, named `label`, `label2` and so on",
                   &data->criteo.labels, 1, kMaxTasks);
       map.Bool("fit",
@@ -456,8 +472,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                &data->criteo.fit);
     });
     const bool is_libffm = data->format == Format::kLibffm;
-    in.OnlyWith(is_libffm, "set format: libffm", {"libffm"});
-    in.Map("libffm", [&](MapReader& map) {
+    in.When(is_libffm, "set format: libffm")->Map("libffm", [&](MapReader& map) {
       map.Integer("fields",
                   "number of fields, which are columns named `field0`, `field1` and so on",
                   &data->libffm_fields, 1, kMaxFields, "required with `format: libffm`");

@@ -27,20 +27,19 @@ void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
 void ReadPooling(MapReader& in, FeatureConfig* feature) {
   in.Choice<Pooling>("pooling", "function that combines the rows of a sample's ids, see Pooling",
                      &feature->pooling, {std::begin(kPoolings), std::end(kPoolings)});
-  in.Bool("mask",
-          "`raw` without `pad`: whether `dense` gets `max_length` columns that mark filled places",
-          &feature->mask);
-  in.OnlyWith(feature->pooling == Pooling::kRaw && !feature->processing.pad,
-              "set pooling: raw without pad", {"mask"});
-  in.Character("weight_separator",
-               "`weighted_sum`: character before the weight within a value, see Pooling",
-               &feature->weight_separator);
-  in.OnlyWith(feature->pooling == Pooling::kWeightedSum, "set pooling: weighted_sum",
-              {"weight_separator"});
   const ProcessingConfig& processing = feature->processing;
-  in.OnlyWith(
-      feature->columns.empty() && processing.quantiles == 0 && processing.plugin.path.empty(),
-      "use one column without quantiles or plugin", {"weight_separator"});
+  in.When(feature->pooling == Pooling::kRaw && !processing.pad, "set pooling: raw without pad")
+      ->Bool("mask",
+             "`raw` without `pad`: whether `dense` gets `max_length` columns that mark filled "
+             "places",
+             &feature->mask);
+  in.When(feature->pooling == Pooling::kWeightedSum, "set pooling: weighted_sum")
+      ->When(
+          feature->columns.empty() && processing.quantiles == 0 && processing.plugin.path.empty(),
+          "use one column without quantiles or plugin")
+      ->Character("weight_separator",
+                  "`weighted_sum`: character before the weight within a value, see Pooling",
+                  &feature->weight_separator);
   if (feature->pooling == Pooling::kRaw && feature->processing.max_length == 0) {
     in.Error("pooling", "raw requires max_length", "give max_length");
   }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -212,6 +213,20 @@ void MapReader::Error(const std::string& key, const std::string& what, const std
 MapReader::Guard MapReader::For(Scope scope) {
   const Scope outer = std::exchange(context_->scope, scope);
   return Guard(this, [this, outer] { context_->scope = outer; });
+}
+
+MapReader::Guard MapReader::When(bool holds, const std::string& remedy) {
+  const size_t index = conditions_.size();
+  conditions_.push_back({holds, remedy, std::ssize(known_), 0});
+  ++open_conditions_;
+  return Guard(this, [this, index] {
+    conditions_[index].last = std::ssize(known_);
+    if (--open_conditions_ > 0) return;
+    for (const Condition& one : std::exchange(conditions_, {})) {
+      const auto keys = known_.begin();
+      OnlyWith(one.holds, one.remedy, {keys + one.first, keys + one.last});
+    }
+  });
 }
 
 bool MapReader::Has(const std::string& key) const { return Find(key) != nullptr; }

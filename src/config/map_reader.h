@@ -167,6 +167,13 @@ class MapReader {
   // Sets the scope of keys, also of those in nested mappings. Without a guard, it is kNone.
   Guard For(Scope scope);
 
+  // Unless `holds`, keys have no effect: those that are present are errors, reported at the end of
+  // the outermost guard. remedy: what else than removing them helps, as in "set kind: adam". After
+  // a bad scalar in this mapping, on which `holds` may depend, nothing is reported.
+  Guard When(bool holds, const std::string& remedy);
+  // Does the same at once, for keys that precede one on which `holds` depends.
+  void OnlyWith(bool holds, const std::string& remedy, const std::vector<std::string>& keys);
+
   // Reads a text or number that `check` accepts, by default any but an empty text. `type` describes
   // it.
   void Text(const std::string& key, const char* meaning, std::string* out, const std::string& type,
@@ -247,11 +254,6 @@ class MapReader {
   // Describes that exactly one of the keys is required. The caller checks it.
   void OneOf(const std::vector<std::string>& keys);
 
-  // Unless `holds`, reports those of the keys that are present: they have no effect. remedy: what
-  // else than removing them helps, as in "set kind: adam". Not after a bad scalar in this mapping,
-  // which `holds` may depend on.
-  void OnlyWith(bool holds, const std::string& remedy, const std::vector<std::string>& keys);
-
   // Overrides the recorded setting of a key that is present.
   void Record(const std::string& key, const std::string& value);
   bool Has(const std::string& key) const;
@@ -269,6 +271,14 @@ class MapReader {
   using Schema = std::function<Json()>;
   // Returns the field's value as text.
   using Show = std::function<std::string()>;
+
+  // The arguments of When() and its keys: [first, last) of known_.
+  struct Condition {
+    bool holds;
+    std::string remedy;
+    std::ptrdiff_t first;
+    std::ptrdiff_t last;
+  };
 
   MapReader(const YamlNode* node, std::string path, ReadContext* context)
       : node_(node), path_(std::move(path)), context_(context) {}
@@ -299,6 +309,8 @@ class MapReader {
   std::vector<std::string> nested_;           // Keys in mappings of this one, as "csv.header".
   std::map<std::string, std::string> words_;  // Key -> its choice.
   bool has_bad_scalar_ = false;
+  std::vector<Condition> conditions_;  // In the order of their guards, until the outermost ends.
+  size_t open_conditions_ = 0;
 };
 
 }  // namespace simurgh

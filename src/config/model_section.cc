@@ -106,13 +106,14 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
                               "number of experts, copies of the layers with different weights; "
                               "0: one, without gates",
                               &experts, 0, kMaxExperts);
-                   in.Texts("gates",
-                            "mixtures of the experts, usually one for each task; later towers read "
-                            "`<tower>.<gate>`",
-                            &gates, {0, kMaxTasks}, Need::kOptional, "names", [](const auto& name) {
-                              return IsName(name) ? "" : absl::StrCat("'", name, "' is not a name");
-                            });
-                   in.OnlyWith(experts > 0, "set experts", {"gates"});
+                   in.When(experts > 0, "set experts")
+                       ->Texts(
+                           "gates",
+                           "mixtures of the experts, usually one for each task; later towers "
+                           "read `<tower>.<gate>`",
+                           &gates, {0, kMaxTasks}, Need::kOptional, "names", [](const auto& name) {
+                             return IsName(name) ? "" : absl::StrCat("'", name, "' is not a name");
+                           });
                    if (experts == 0) {
                      towers->push_back(tower);
                    } else if (gates.empty()) {
@@ -128,14 +129,15 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
   // The kind decides which labels are numbers.
   in.For(Scope::kInput | Scope::kTraining | Scope::kModel)
       ->Choice("kind", "loss of a sample, see Losses", &loss->kind, kLossNames);
-  in.Number("positive_weight",
-            "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift the "
-            "predictions",
-            &loss->positive_weight, kPositive);
-  in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
-            &loss->gamma, kNonNegative);
-  in.OnlyWith(loss->kind == LossConfig::Kind::kFocal, "set kind: focal", {"gamma"});
-  in.OnlyWith(!IsRegression(loss->kind), "set kind: bce or focal", {"positive_weight"});
+  in.When(!IsRegression(loss->kind), "set kind: bce or focal")
+      ->Number("positive_weight",
+               "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift "
+               "the predictions",
+               &loss->positive_weight, kPositive);
+  in.When(loss->kind == LossConfig::Kind::kFocal, "set kind: focal")
+      ->Number("gamma",
+               "`focal`: exponent; larger values reduce the loss of samples predicted well",
+               &loss->gamma, kNonNegative);
 }
 
 // Labels with the loss squared_error and weights are scaled by their statistics, which a stream

@@ -107,16 +107,16 @@ bool HasVocabulary(const MapReader& in, const ProcessingConfig& processing) {
 void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* processing) {
   in.Texts("vocabulary", "texts with ids from 0 in this order, instead of a hash",
            &processing->vocabulary, {0, kMaxWords}, Need::kOptional);
-  in.Integer(
-      "oov_ids",
-      "number of ids for texts outside the vocabulary, chosen by hash; 0: such texts are dropped",
-      &processing->oov_ids, 0, kMaxIds);
+  in.When(HasVocabulary(in, *processing), "give vocabulary")
+      ->Integer("oov_ids",
+                "number of ids for texts outside the vocabulary, chosen by hash; 0: such texts are "
+                "dropped",
+                &processing->oov_ids, 0, kMaxIds);
   in.context()->diagnostics.CheckDistinct(processing->vocabulary, std::identity(), [&](size_t i) {
     return in.PathOf(absl::StrCat("vocabulary.", i));
   });
-  in.OnlyWith(processing->vocabulary.empty(), "leave out vocabulary", {"vocabulary_file"});
+  const auto when = in.When(processing->vocabulary.empty(), "leave out vocabulary");
   ReadVocabularyFile(in, "vocabulary_file", folder, &processing->vocabulary);
-  in.OnlyWith(HasVocabulary(in, *processing), "give vocabulary", {"oov_ids"});
 }
 
 }  // namespace
@@ -125,13 +125,15 @@ void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, 
   in.Map("plugin", [&](MapReader& map) {
     map.Text("path", "shared object that turns cells into values, see Plug-ins", &plugin->path,
              "path of a shared object");
-    map.Texts("parameters", "texts passed to the plug-in", &plugin->parameters, {0, 1'024},
-              Need::kOptional);
-    if (max_ids != nullptr) {
-      map.Integer("max_ids", "maximum number of ids per sample; more make a bad row", max_ids, 1,
-                  65'536);
+    {
+      const auto when = map.When(map.Has("path"), "give path");
+      map.Texts("parameters", "texts passed to the plug-in", &plugin->parameters, {0, 1'024},
+                Need::kOptional);
+      if (max_ids != nullptr) {
+        map.Integer("max_ids", "maximum number of ids per sample; more make a bad row", max_ids, 1,
+                    65'536);
+      }
     }
-    map.OnlyWith(map.Has("path"), "give path", {"parameters", "max_ids"});
     if (plugin->path.empty()) return;
     ResolveInputFile(map, "path", folder, &plugin->path);
     map.Record("path", FileName(plugin->path));
@@ -162,12 +164,17 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
                      {{"skip", Missing::kSkip}, {"id", Missing::kId}, {"fail", Missing::kFail}});
   in.Integer("max_length", "maximum number of ids per sample; 0: no limit", &processing->max_length,
              0, kMaxListLength);
-  in.Choice<Keep>("keep", "with `max_length`: part kept of a longer list", &processing->keep,
-                  {{"first", Keep::kFirst}, {"last", Keep::kLast}});
-  in.Bool("pad", "with `max_length`: whether a reserved id fills shorter lists", &processing->pad);
+  {
+    const auto when = in.When(processing->max_length > 0, "give max_length");
+    in.Choice<Keep>("keep", "with `max_length`: part kept of a longer list", &processing->keep,
+                    {{"first", Keep::kFirst}, {"last", Keep::kLast}});
+    in.Bool("pad", "with `max_length`: whether a reserved id fills shorter lists",
+            &processing->pad);
+  }
   in.Integer("modulo", "modulus of ids, except those of `missing` and `pad`; 0: off",
              &processing->modulo, 0, kMaxIds);
 
+  // The ways to an id exclude each other, and some are declared after the keys that they disable.
   in.OnlyWith(
       processing->date == Date::kNone, "leave out date",
       {"plugin", "boundaries", "quantiles", "vocabulary", "vocabulary_file", "hash", "seed"});
@@ -183,7 +190,6 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
   in.OnlyWith(processing->boundaries.empty() && processing->quantiles == 0 &&
                   (is_crossed || processing->hash != Hash::kNone),
               "hash the feature's values", {"seed"});
-  in.OnlyWith(processing->max_length > 0, "give max_length", {"keep", "pad"});
   if (processing->quantiles == 1) {
     in.Error("quantiles", "1 is out of range", "use 2 to 1024, or 0");
   }

@@ -39,9 +39,9 @@ void ReadMetrics(MapReader& in, InstanceConfig* instance) {
           "address of `/metrics`, `/healthz` and `/readyz`, by plain HTTP, see "
           "Security; none: not served",
           &instance->metrics, "host:port", Need::kOptional, check);
-  in.Text("metrics_listen", "listening address of `metrics`, if it differs; none: `metrics`",
-          &instance->metrics_listen, "host:port", Need::kOptional, check);
-  in.OnlyWith(!instance->metrics.empty(), "give metrics", {"metrics_listen"});
+  in.When(!instance->metrics.empty(), "give metrics")
+      ->Text("metrics_listen", "listening address of `metrics`, if it differs; none: `metrics`",
+             &instance->metrics_listen, "host:port", Need::kOptional, check);
   instance->metrics_listen_key =
       in.Where(instance->metrics_listen.empty() ? "metrics" : "metrics_listen");
 }
@@ -51,11 +51,11 @@ void ReadAddress(MapReader& in, const char* meaning, Need need, InstanceConfig* 
     return AddressProblem(address, /*allow_schemes=*/true);
   };
   in.Text("address", meaning, &instance->address, kAddressForms, need, check);
-  in.Text("listen",
-          "listening address, if others reach the daemon at another one, see Addresses and "
-          "connections; none: `address`",
-          &instance->listen, kAddressForms, Need::kOptional, check);
-  in.OnlyWith(!instance->address.empty(), "give address", {"listen"});
+  in.When(!instance->address.empty(), "give address")
+      ->Text("listen",
+             "listening address, if others reach the daemon at another one, see Addresses and "
+             "connections; none: `address`",
+             &instance->listen, kAddressForms, Need::kOptional, check);
   instance->address_key = in.Where("address");
   instance->listen_key = in.Where(instance->listen.empty() ? "address" : "listen");
 }
@@ -190,6 +190,7 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
   TlsConfig& tls = rpc->tls;
   in.Map("tls", [&](MapReader& files) {
     const bool used = rpc->security == Security::kTls;
+    const auto when = files.When(used, "set security: tls");
     for (const auto& [key, meaning, file] :
          {std::tuple("certificate", "certificate of this daemon, then intermediate ones",
                      &tls.certificate),
@@ -205,8 +206,6 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
         "name that the certificate of every server must contain; none: the host of its address",
         &tls.peer_name, "name in the certificates of servers");
     ReadAllowedNames(files, &tls);
-    files.OnlyWith(used, "set security: tls",
-                   {"certificate", "key", "authority", "peer_name", "allowed_names"});
   });
   tls.where = in.Where("tls");
 }
@@ -450,7 +449,11 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
     ReadPath(in, "start_from",
              "model whose rows and dense weights a new training begins with; see Warm start",
              "path of a model's folder", folder, Need::kOptional, &checkpoint->start_from);
-    ReadTimes(in, checkpoint);
+    const auto when_saving = [&] { return in.When(!directory.empty(), "set directory"); };
+    {
+      const auto when = when_saving();
+      ReadTimes(in, checkpoint);
+    }
     in.Integer("keep", "number of checkpoints to keep; older ones are removed after a save",
                &checkpoint->keep, 1, 1'000'000);
     in.Integer("full_every",
@@ -475,14 +478,13 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
               &checkpoint->on_error,
               {{"continue", CheckpointConfig::OnError::kContinue},
                {"stop", CheckpointConfig::OnError::kStop}});
-    in.Choice("on_server_loss",
-              "whether the loss of a server's rows rolls back the training, or only these rows, "
-              "see Lost servers",
-              &checkpoint->on_server_loss,
-              {{"rollback", CheckpointConfig::OnServerLoss::kRollback},
-               {"partial", CheckpointConfig::OnServerLoss::kPartial}});
-    in.OnlyWith(!directory.empty(), "set directory",
-                {"every_steps", "at_steps", "every", "on_server_loss"});
+    when_saving()->Choice(
+        "on_server_loss",
+        "whether the loss of a server's rows rolls back the training, or only these rows, see Lost "
+        "servers",
+        &checkpoint->on_server_loss,
+        {{"rollback", CheckpointConfig::OnServerLoss::kRollback},
+         {"partial", CheckpointConfig::OnServerLoss::kPartial}});
   });
 }
 

@@ -135,6 +135,7 @@ void ReadProtection(MapReader& in, const std::string& folder, ServingConfig* con
                        {"insecure", Security::kInsecure}});
   in.Map("tls", [&](MapReader& files) {
     const bool used = config->security == Security::kTls;
+    const auto when = files.When(used, "set security: tls");
     const Need need = used ? Need::kRequired : Need::kOptional;
     constexpr char kPem[] = "path of a PEM file";
     ReadPath(files, "certificate", "certificate of the server, then intermediate ones", kPem,
@@ -144,7 +145,6 @@ void ReadProtection(MapReader& in, const std::string& folder, ServingConfig* con
     ReadPath(files, "client_authority",
              "authority whose certificates clients must have; none: clients need none", kPem,
              folder, Need::kOptional, &config->tls.client_authority);
-    files.OnlyWith(used, "set security: tls", {"certificate", "key", "client_authority"});
   });
   config->tls.where = in.Where("tls");
   ReadPath(in, "token_file",

@@ -33,23 +33,29 @@ void ReadInitializer(MapReader& in, InitializerConfig* init) {
                    {"inverse_sqrt_dim", Kind::kInverseSqrtDim},
                    {"zero", Kind::kZero},
                    {"constant", Kind::kConstant}});
-  in.Number("low", "`uniform`: smallest weight", &init->low, kAnyNumber);
-  in.Number("high", "`uniform`: exclusive upper bound of weights", &init->high, kAnyNumber);
-  in.Number("mean", "`normal`, `truncated_normal`: mean", &init->mean, kAnyNumber);
-  in.Number(
-      "stddev",
-      "`normal`, `truncated_normal`: standard deviation; the latter is truncated at two of them",
-      &init->stddev, kNonNegative);
-  in.Number("shape", "`gamma`: shape; the mean is `shape * scale`", &init->shape, kPositive);
-  in.Number("scale", "`gamma`: scale", &init->scale, kPositive);
-  in.Number("rate", "`poisson`: mean and variance", &init->rate, kPoissonRate);
-  in.Number("value", "`constant`: every weight", &init->value, kAnyNumber);
-  in.OnlyWith(init->kind == Kind::kUniform, "set kind: uniform", {"low", "high"});
-  in.OnlyWith(init->kind == Kind::kNormal || init->kind == Kind::kTruncatedNormal,
-              "set kind: normal or truncated_normal", {"mean", "stddev"});
-  in.OnlyWith(init->kind == Kind::kGamma, "set kind: gamma", {"shape", "scale"});
-  in.OnlyWith(init->kind == Kind::kPoisson, "set kind: poisson", {"rate"});
-  in.OnlyWith(init->kind == Kind::kConstant, "set kind: constant", {"value"});
+  {
+    const auto when = in.When(init->kind == Kind::kUniform, "set kind: uniform");
+    in.Number("low", "`uniform`: smallest weight", &init->low, kAnyNumber);
+    in.Number("high", "`uniform`: exclusive upper bound of weights", &init->high, kAnyNumber);
+  }
+  {
+    const auto when = in.When(init->kind == Kind::kNormal || init->kind == Kind::kTruncatedNormal,
+                              "set kind: normal or truncated_normal");
+    in.Number("mean", "`normal`, `truncated_normal`: mean", &init->mean, kAnyNumber);
+    in.Number(
+        "stddev",
+        "`normal`, `truncated_normal`: standard deviation; the latter is truncated at two of them",
+        &init->stddev, kNonNegative);
+  }
+  {
+    const auto when = in.When(init->kind == Kind::kGamma, "set kind: gamma");
+    in.Number("shape", "`gamma`: shape; the mean is `shape * scale`", &init->shape, kPositive);
+    in.Number("scale", "`gamma`: scale", &init->scale, kPositive);
+  }
+  in.When(init->kind == Kind::kPoisson, "set kind: poisson")
+      ->Number("rate", "`poisson`: mean and variance", &init->rate, kPoissonRate);
+  in.When(init->kind == Kind::kConstant, "set kind: constant")
+      ->Number("value", "`constant`: every weight", &init->value, kAnyNumber);
   if (init->kind == Kind::kUniform && init->low >= init->high) {
     in.Error(in.Has("high") ? "high" : "low",
              absl::StrCat("the interval from ", FormatNumber(init->low), " to ",
@@ -71,73 +77,76 @@ constexpr OptimizerKind kOptimizerKinds[] = {
     {"ftrl", SparseOptimizerConfig::Kind::kFtrl, 0.1F},
     {"group_ftrl", SparseOptimizerConfig::Kind::kGroupFtrl, 0.1F}};
 
-void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
-  using Kind = SparseOptimizerConfig::Kind;
-  const Kind kind = optimizer.kind;
-  const bool adaptive = kind == Kind::kAdagrad || kind == Kind::kAdam;
-  const bool ftrl = kind == Kind::kFtrl || kind == Kind::kGroupFtrl;
-  in.OnlyWith(kind == Kind::kSgd, "set kind: sgd", {"momentum", "nesterov"});
-  in.OnlyWith(optimizer.momentum > 0, "set momentum above 0", {"nesterov"});
-  in.OnlyWith(adaptive, "set kind: adagrad or adam", {"epsilon", "row_wise"});
-  in.OnlyWith(kind == Kind::kAdagrad, "set kind: adagrad", {"accumulator_decay"});
-  in.OnlyWith(kind == Kind::kAdagrad || ftrl, "set kind: adagrad, ftrl or group_ftrl",
-              {"initial_accumulator"});
-  in.OnlyWith(kind == Kind::kAdam, "set kind: adam", {"beta1", "beta2"});
-  in.OnlyWith(ftrl, "set kind: ftrl or group_ftrl", {"beta", "l1", "l2"});
-  in.OnlyWith(kind == Kind::kGroupFtrl, "set kind: group_ftrl", {"group_l1"});
-  in.OnlyWith(!ftrl, "set kind: sgd, adagrad or adam", {"weight_decay", "decoupled_weight_decay"});
-}
-
 void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   using Kind = SparseOptimizerConfig::Kind;
   std::vector<std::pair<std::string, Kind>> kinds;
   for (const OptimizerKind& one : kOptimizerKinds) kinds.emplace_back(one.name, one.kind);
   in.Choice<Kind>("kind", "update rule of rows, see Optimizers", &optimizer->kind, kinds);
+  const Kind kind = optimizer->kind;
+  const bool ftrl = kind == Kind::kFtrl || kind == Kind::kGroupFtrl;
+  const auto when_adaptive = [&] {
+    return in.When(kind == Kind::kAdagrad || kind == Kind::kAdam, "set kind: adagrad or adam");
+  };
   if (!in.describing()) {
-    optimizer->learning_rate = DefaultRate(optimizer->kind);
-    optimizer->row_wise = optimizer->kind == Kind::kAdam;
+    optimizer->learning_rate = DefaultRate(kind);
+    optimizer->row_wise = kind == Kind::kAdam;
   }
   in.For(Scope::kTraining)
       ->Number("learning_rate",
                "step size before the schedule's factor; default by kind, see Optimizers",
                &optimizer->learning_rate, kPositive);
-  in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
-            &optimizer->momentum, kBelowOne);
-  in.Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`", &optimizer->nesterov);
-  in.Number("epsilon", "`adagrad`: added under the root; `adam`: added to the root",
-            &optimizer->epsilon, kPositive);
-  in.Number("initial_accumulator",
-            "`adagrad`, `ftrl`, `group_ftrl`: first value of the sum of squares `s`",
-            &optimizer->initial_accumulator, kNonNegative);
-  in.Number("accumulator_decay", "`adagrad`: factor of the old `s` in each update",
-            &optimizer->accumulator_decay, kPositiveShare);
-  in.Bool(
+  {
+    const auto when = in.When(kind == Kind::kSgd, "set kind: sgd");
+    in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
+              &optimizer->momentum, kBelowOne);
+    in.When(optimizer->momentum > 0, "set momentum above 0")
+        ->Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`",
+               &optimizer->nesterov);
+  }
+  when_adaptive()->Number("epsilon", "`adagrad`: added under the root; `adam`: added to the root",
+                          &optimizer->epsilon, kPositive);
+  in.When(kind == Kind::kAdagrad || ftrl, "set kind: adagrad, ftrl or group_ftrl")
+      ->Number("initial_accumulator",
+               "`adagrad`, `ftrl`, `group_ftrl`: first value of the sum of squares `s`",
+               &optimizer->initial_accumulator, kNonNegative);
+  in.When(kind == Kind::kAdagrad, "set kind: adagrad")
+      ->Number("accumulator_decay", "`adagrad`: factor of the old `s` in each update",
+               &optimizer->accumulator_decay, kPositiveShare);
+  when_adaptive()->Bool(
       "row_wise",
       "`adagrad`, `adam`: one mean of `g * g` per row instead of one per number; `adagrad`: false",
       &optimizer->row_wise);
   // Records a value that differs from the documented default, which an agreement would assume.
   if (!optimizer->row_wise) in.Record("row_wise", "false");
-  in.Number("beta1", "`adam`: decay of the first moment", &optimizer->beta1, kBelowOne);
-  in.Number("beta2", "`adam`: decay of the second moment", &optimizer->beta2, kBelowOne);
-  in.Number("beta",
-            "`ftrl`, `group_ftrl`: the first step size is `learning_rate / (beta + "
-            "sqrt(initial_accumulator))`",
-            &optimizer->beta, kPositive);
-  in.Number("l1", "`ftrl`, `group_ftrl`: L1 penalty per weight", &optimizer->l1, kNonNegative);
-  in.Number("l2", "`ftrl`, `group_ftrl`: L2 penalty", &optimizer->l2, kNonNegative);
-  in.Number("group_l1",
-            "`group_ftrl`: penalty per row, times `sqrt(dim)`; can make whole rows zero",
-            &optimizer->group_l1, kNonNegative);
-  in.Number("weight_decay", "factor of `w` added to the gradient; not with `ftrl`, `group_ftrl`",
-            &optimizer->weight_decay, kNonNegative);
-  in.Number("decoupled_weight_decay",
-            "share `learning_rate * decoupled_weight_decay` of `w` subtracted per update (AdamW); "
-            "not with `ftrl`, `group_ftrl`",
-            &optimizer->decoupled_weight_decay, kNonNegative);
+  {
+    const auto when = in.When(kind == Kind::kAdam, "set kind: adam");
+    in.Number("beta1", "`adam`: decay of the first moment", &optimizer->beta1, kBelowOne);
+    in.Number("beta2", "`adam`: decay of the second moment", &optimizer->beta2, kBelowOne);
+  }
+  {
+    const auto when = in.When(ftrl, "set kind: ftrl or group_ftrl");
+    in.Number("beta",
+              "`ftrl`, `group_ftrl`: the first step size is `learning_rate / (beta + "
+              "sqrt(initial_accumulator))`",
+              &optimizer->beta, kPositive);
+    in.Number("l1", "`ftrl`, `group_ftrl`: L1 penalty per weight", &optimizer->l1, kNonNegative);
+    in.Number("l2", "`ftrl`, `group_ftrl`: L2 penalty", &optimizer->l2, kNonNegative);
+  }
+  in.When(kind == Kind::kGroupFtrl, "set kind: group_ftrl")
+      ->Number("group_l1",
+               "`group_ftrl`: penalty per row, times `sqrt(dim)`; can make whole rows zero",
+               &optimizer->group_l1, kNonNegative);
+  {
+    const auto when = in.When(!ftrl, "set kind: sgd, adagrad or adam");
+    in.Number("weight_decay", "factor of `w` added to the gradient; not with `ftrl`, `group_ftrl`",
+              &optimizer->weight_decay, kNonNegative);
+    in.Number("decoupled_weight_decay",
+              "share `learning_rate * decoupled_weight_decay` of `w` subtracted per update "
+              "(AdamW); not with `ftrl`, `group_ftrl`",
+              &optimizer->decoupled_weight_decay, kNonNegative);
+  }
   in.Number("max_gradient_norm", "norm to which longer gradients of a row are scaled; 0: no limit",
             &optimizer->max_gradient_norm, kNonNegative);
-  CheckOptimizerKeys(in, *optimizer);
-  const bool ftrl = optimizer->kind == Kind::kFtrl || optimizer->kind == Kind::kGroupFtrl;
   in.For(Scope::kTraining)->Map("schedule", [&](MapReader& map) {
     ReadLearningRateSchedule(map, ftrl, &optimizer->schedule);
   });
@@ -152,16 +161,15 @@ void ReadAdmission(MapReader& in, AdmissionConfig* admission) {
                   {{"always", Kind::kAlways},
                    {"probability", Kind::kProbability},
                    {"occurrences", Kind::kOccurrences}});
-  in.Number("probability", "`probability`: share of ids, chosen by a hash of the id",
-            &admission->probability, kPositiveShare);
+  in.When(admission->kind == Kind::kProbability, "set kind: probability")
+      ->Number("probability", "`probability`: share of ids, chosen by a hash of the id",
+               &admission->probability, kPositiveShare);
+  const auto when = in.When(admission->kind == Kind::kOccurrences, "set kind: occurrences");
   in.Integer("occurrences", "`occurrences`: number of the request that creates the row",
              &admission->occurrences, 2, 255);
   in.Integer("sketch_width",
              "`occurrences`: counters per hash function of a count-min sketch, see Admission",
              &admission->sketch_width, 16, 65'536);
-  in.OnlyWith(admission->kind == Kind::kProbability, "set kind: probability", {"probability"});
-  in.OnlyWith(admission->kind == Kind::kOccurrences, "set kind: occurrences",
-              {"occurrences", "sketch_width"});
 }
 
 void ReadEviction(MapReader& in, EvictionConfig* eviction) {
@@ -175,16 +183,16 @@ void ReadEviction(MapReader& in, EvictionConfig* eviction) {
   in.Map("low_use", [&](MapReader& map) {
     map.Integer("below", "number of training lookups below which a row has low use; 0: rule off",
                 &eviction->low_use.below, 0, 65'535);
-    map.Integer("idle_steps", "idle steps after which a row of low use is evicted",
-                &eviction->low_use.idle_steps, 1, kMaxIdle);
-    map.OnlyWith(eviction->low_use.below > 0, "set below above 0", {"idle_steps"});
+    map.When(eviction->low_use.below > 0, "set below above 0")
+        ->Integer("idle_steps", "idle steps after which a row of low use is evicted",
+                  &eviction->low_use.idle_steps, 1, kMaxIdle);
   });
   in.Map("small_norm", [&](MapReader& map) {
     map.Number("below", "Euclidean norm of the weights below which a row is small; 0: rule off",
                &eviction->small_norm.below, kNonNegative);
-    map.Integer("idle_steps", "idle steps after which a small row is evicted",
-                &eviction->small_norm.idle_steps, 1, kMaxIdle);
-    map.OnlyWith(eviction->small_norm.below > 0, "set below above 0", {"idle_steps"});
+    map.When(eviction->small_norm.below > 0, "set below above 0")
+        ->Integer("idle_steps", "idle steps after which a small row is evicted",
+                  &eviction->small_norm.idle_steps, 1, kMaxIdle);
   });
 }
 

@@ -19,16 +19,19 @@ void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* sc
                    {"cosine", Kind::kCosine}});
   in.Integer("warmup_steps", "number of first steps over which the rate rises linearly",
              &schedule->warmup_steps, 0, kMaxSteps);
-  in.Integer("decay_steps", "length of the decay in steps; not with `constant`",
-             &schedule->decay_steps, 1, kMaxSteps);
-  in.Number("decay_factor", "`exponential`: factor per `decay_steps`", &schedule->decay_factor,
-            kPositiveShare);
-  in.Number("end_factor",
-            "final share of the rate; not with `constant`; above 0 for `ftrl`, `group_ftrl`",
-            &schedule->end_factor, kShare);
   const bool decays = schedule->kind != Kind::kConstant;
-  in.OnlyWith(decays, "set kind: linear, exponential or cosine", {"decay_steps", "end_factor"});
-  in.OnlyWith(schedule->kind == Kind::kExponential, "set kind: exponential", {"decay_factor"});
+  const auto when_decaying = [&] {
+    return in.When(decays, "set kind: linear, exponential or cosine");
+  };
+  when_decaying()->Integer("decay_steps", "length of the decay in steps; not with `constant`",
+                           &schedule->decay_steps, 1, kMaxSteps);
+  in.When(schedule->kind == Kind::kExponential, "set kind: exponential")
+      ->Number("decay_factor", "`exponential`: factor per `decay_steps`", &schedule->decay_factor,
+               kPositiveShare);
+  when_decaying()->Number(
+      "end_factor",
+      "final share of the rate; not with `constant`; above 0 for `ftrl`, `group_ftrl`",
+      &schedule->end_factor, kShare);
   if (ftrl && decays && schedule->end_factor == 0) {
     in.Error("end_factor", "ftrl and group_ftrl divide by the learning rate",
              "give an end_factor above 0");
@@ -65,14 +68,25 @@ void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
     in.Map("schedule",
            [&](MapReader& map) { ReadLearningRateSchedule(map, false, &optimizer->schedule); });
   }
-  in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
-            &optimizer->momentum, kBelowOne);
-  in.Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`", &optimizer->nesterov);
-  in.Number("beta1", "`adam`, `lamb`: decay of the first moment", &optimizer->beta1, kBelowOne);
-  in.Number("beta2", "`adam`, `lamb`: decay of the second moment", &optimizer->beta2, kBelowOne);
-  in.Number("epsilon", "number added to the root; not with `sgd`", &optimizer->epsilon, kPositive);
-  in.Number("initial_accumulator", "`adagrad`: first value of the sum of squares `s`",
-            &optimizer->initial_accumulator, kNonNegative);
+  {
+    const auto when = in.When(kind == Kind::kSgd, "set kind: sgd");
+    in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
+              &optimizer->momentum, kBelowOne);
+    in.When(optimizer->momentum > 0, "set momentum above 0")
+        ->Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`",
+               &optimizer->nesterov);
+  }
+  {
+    const auto when = in.When(kind == Kind::kAdam || kind == Kind::kLamb, "set kind: adam or lamb");
+    in.Number("beta1", "`adam`, `lamb`: decay of the first moment", &optimizer->beta1, kBelowOne);
+    in.Number("beta2", "`adam`, `lamb`: decay of the second moment", &optimizer->beta2, kBelowOne);
+  }
+  in.When(kind != Kind::kSgd, "set kind: adam, adagrad or lamb")
+      ->Number("epsilon", "number added to the root; not with `sgd`", &optimizer->epsilon,
+               kPositive);
+  in.When(kind == Kind::kAdagrad, "set kind: adagrad")
+      ->Number("initial_accumulator", "`adagrad`: first value of the sum of squares `s`",
+               &optimizer->initial_accumulator, kNonNegative);
   in.Number("weight_decay", "factor of `w` added to the gradient", &optimizer->weight_decay,
             kNonNegative);
   in.Number("decoupled_weight_decay",
@@ -86,12 +100,6 @@ void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
             "largest decay of the moving average of weights that evaluations use; 0: no average, "
             "see Optimizers",
             &optimizer->average_decay, kBelowOne);
-  in.OnlyWith(kind == Kind::kSgd, "set kind: sgd", {"momentum", "nesterov"});
-  in.OnlyWith(optimizer->momentum > 0, "set momentum above 0", {"nesterov"});
-  in.OnlyWith(kind == Kind::kAdam || kind == Kind::kLamb, "set kind: adam or lamb",
-              {"beta1", "beta2"});
-  in.OnlyWith(kind != Kind::kSgd, "set kind: adam, adagrad or lamb", {"epsilon"});
-  in.OnlyWith(kind == Kind::kAdagrad, "set kind: adagrad", {"initial_accumulator"});
 }
 
 void ReadVectors(MapReader& in, TrainingConfig* training) {
@@ -112,12 +120,11 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
       "gradient_precision",
       "precision of embedding gradients sent to the embedding worker, see Precision",
       &training->gradient_precision, precisions);
-  in.Number("gradient_scale",
-            "`gradient_precision: f16`: factor of gradients on the wire, which keeps small ones "
-            "above zero",
-            &training->gradient_scale, kPositive);
-  in.OnlyWith(training->gradient_precision == Precision::kF16, "set gradient_precision: f16",
-              {"gradient_scale"});
+  in.When(training->gradient_precision == Precision::kF16, "set gradient_precision: f16")
+      ->Number("gradient_scale",
+               "`gradient_precision: f16`: factor of gradients on the wire, which keeps small ones "
+               "above zero",
+               &training->gradient_scale, kPositive);
 }
 
 void ReadAllReduce(MapReader& in, AllReduceConfig* allreduce) {
@@ -160,10 +167,10 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
              "number of evaluations in a row without improvement that end training; 0: off; see "
              "Epochs",
              &stopping->patience, 0, 1'000'000, "2 with validation, else 0");
+  const auto when = in.When(stopping->patience > 0, "set patience above 0");
   ReadMetric(in, "metric", "metric of the first label that must improve", &stopping->metric);
   in.Number("min_improvement", "difference that counts as an improvement",
             &stopping->min_improvement, kNonNegative);
-  in.OnlyWith(stopping->patience > 0, "set patience above 0", {"metric", "min_improvement"});
 }
 
 // Reads `calibration`, which CalibrationConfig::Of() takes from the settings.
