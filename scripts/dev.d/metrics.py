@@ -55,14 +55,6 @@ def arguments(text, begin):
     return text[begin:at - 1]
 
 
-def evaluation_metrics(text):
-    """Of train_report, whose names have the set of an evaluation in the middle."""
-    for name in re.findall(rf'registry_?, "(\w+)"', text):
-        for metric, texts in re.findall(rf'Get\(\s*"(\w+)",\s*({TEXTS})\)', text):
-            labels = ("task",) if name.startswith("task_") else ()
-            yield f"simurgh_nn_{name}_{metric}", Metric("gauge", labels, unquoted(texts))
-
-
 def metrics_of_sources():
     """All metrics by name."""
     found = {}
@@ -81,8 +73,6 @@ def metrics_of_sources():
             metric = Metric(kind, tuple(labels), unquoted(match[2]))
             if found.setdefault(match[1], metric) != metric:
                 raise SystemExit(f"{path}: {match[1]} differs from an earlier one")
-        if path.stem == "train_report" and path.suffix == ".h":
-            found.update(evaluation_metrics(text + path.with_suffix(".cc").read_text()))
     return found
 
 
@@ -91,7 +81,7 @@ def unit_of(name, kind):
     if name.endswith("_time_seconds"):
         return "Unix time in s"
     for suffix, unit in (("_seconds", "s"), ("_bytes", "bytes"), ("loss", "nats"), ("_auc", "ratio"),
-                         ("_calibration", "ratio"), ("_entropy", "ratio"), ("_probability", "ratio")):
+                         ("_calibration", "ratio")):
         if name.endswith(suffix):
             return unit
     return "count" if kind != "gauge" or not name.endswith(("_info", "_ready", "_step")) else ""

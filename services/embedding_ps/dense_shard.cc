@@ -92,14 +92,6 @@ StatusOr<DenseAnswer> DenseShard::Push(const PushDenseCall& call) {
   return rank.last;
 }
 
-size_t DenseShard::bytes() const {
-  size_t floats = 0;
-  for (const Run& one : runs_) {
-    floats += one.optimizer.parameters().size() + one.optimizer.state().size();
-  }
-  return floats * sizeof(float);
-}
-
 size_t DenseShard::longest() const {
   size_t longest = 0;
   for (const Run& one : runs_) {

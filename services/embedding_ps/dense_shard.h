@@ -37,8 +37,6 @@ class DenseShard {
   // repeated and is then acknowledged without effect.
   StatusOr<DenseAnswer> Push(const PushDenseCall& call);
 
-  // Memory of weights and state.
-  size_t bytes() const;
   // Length of the longest range or state.
   size_t longest() const;
 

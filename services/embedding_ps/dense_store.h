@@ -21,9 +21,7 @@ class DenseStore : public DenseServer {
  public:
   explicit DenseStore(MetricRegistry& registry)
       : not_finite_(registry.GetCounter("simurgh_ps_dense_pushes_not_finite_total",
-                                        "Dense pushes dropped because they were not finite.")),
-        bytes_(registry.GetGauge("simurgh_ps_dense_bytes",
-                                 "Memory of dense weights and their optimizer state.")) {}
+                                        "Dense pushes dropped because they were not finite.")) {}
 
   // Length of the longest range or state so far: an upper bound for response buffers.
   size_t longest() const { return longest_.load(std::memory_order_relaxed); }
@@ -34,7 +32,6 @@ class DenseStore : public DenseServer {
                       [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
                         SIMURGH_ASSIGN_OR_RETURN(const DenseAnswer answer, shard_.Start(call));
                         longest_ = std::max(longest_.load(), shard_.longest());
-                        bytes_.Set(static_cast<double>(shard_.bytes()));
                         return answer;
                       });
   }
@@ -60,7 +57,6 @@ class DenseStore : public DenseServer {
   }
 
   Counter& not_finite_;
-  Gauge& bytes_;
   LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};  // Used on thread_.
   std::atomic<size_t> longest_ = 0;
   // Used on thread_.

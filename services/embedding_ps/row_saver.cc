@@ -496,7 +496,7 @@ StatusOr<std::vector<ModelFile>> RowSaver::Write(const SaveRowsCall& call, Notes
   uint64_t bytes = 0;
   for (const ModelFile& file : *result) bytes += file.bytes;
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  metrics_.OnSave(progress.rows, bytes, seconds);
+  metrics_.OnSave(seconds);
   spdlog::info("saved rows: folder={} rows={} bytes={} seconds={:.2f}", call.folder,
                progress.rows.load(), bytes, seconds);
   return result;

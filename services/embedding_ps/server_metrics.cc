@@ -45,11 +45,6 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     const MutexLock lock(mutex_);
     Count(now.hits - before.hits, "simurgh_ps_table_hits_total",
           "Ids of training pulls that had a row.", hits_);
-    const auto missed = [](const TableStats& stats) {
-      return stats.created + stats.rejected_admission + stats.rejected_full;
-    };
-    Count(missed(now) - missed(before), "simurgh_ps_table_misses_total",
-          "Ids of training pulls that had no row.", misses_);
     Count(now.created - before.created, "simurgh_ps_table_admissions_total",
           "Ids of training pulls that got a new row.", admitted_);
     Count(now.rejected_admission - before.rejected_admission,
@@ -165,12 +160,6 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
 
 void ServerMetrics::OnPull(size_t partition, const Partition& rows,
                            std::span<const PullGroup> groups, const PullReport& report) {
-  found_.Add(report.found);
-  created_.Add(report.created);
-  unseen_.Add(report.unseen);
-  rejected_admission_.Add(report.rejected_admission);
-  evicted_.Add(report.evicted);
-  rejected_full_.Add(report.rejected_full);
   for (const PullGroup& group : groups) {
     tables_[group.table]->Report(partition, rows.table(group.table));
   }
@@ -184,7 +173,6 @@ void ServerMetrics::OnRows(size_t partition, const Partition& rows) {
 void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushReport& report) {
   updated_.Add(report.updated);
   missing_.Add(report.missing);
-  repeated_.Add(report.repeated ? 1 : 0);
   if (report.all_finite()) return;
   // Reports the tables, because no pull has to follow that would report them.
   for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Report(partition, rows.table(t));
@@ -193,12 +181,6 @@ void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushRe
 void ServerMetrics::OnClear(size_t partition, const Partition& rows) {
   for (const auto& table : tables_) table->Forget(partition);
   OnRows(partition, rows);
-}
-
-void ServerMetrics::OnSave(uint64_t rows, uint64_t bytes, double seconds) {
-  saved_rows_.Add(rows);
-  saved_bytes_.Add(bytes);
-  save_seconds_.Set(seconds);
 }
 
 }  // namespace simurgh

@@ -70,7 +70,6 @@ class TableMetrics {
   Gauge& bytes_;
   Mutex mutex_;
   Counter* hits_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  Counter* misses_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* admitted_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rejected_admission_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rejected_full_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -109,8 +108,7 @@ class ServerMetrics {
 
   // Pieces of a pull that waited for checkpoint.memory.
   void OnPullWaits(uint64_t waits) { pull_waits_.Add(waits); }
-  // seconds: time of the whole save.
-  void OnSave(uint64_t rows, uint64_t bytes, double seconds);
+  void OnSave(double seconds) { save_seconds_.Set(seconds); }
   void OnSaveFailed() { save_failures_.Add(1); }
   // See checkpoint.on_server_loss: partial.
   void OnLostRowsRestored() { lost_rows_restored_.Add(1); }
@@ -121,28 +119,10 @@ class ServerMetrics {
                                       "Partitions' shares of pulls and pushes that wait or run.");
   Histogram& wait_seconds_ = registry_.GetHistogram(
       "simurgh_ps_wait_seconds", "Time that a share waits for its partition.", LatencyBuckets());
-  Counter& found_ = registry_.GetCounter("simurgh_ps_rows_found_total", "Rows that a pull found.");
-  Counter& created_ =
-      registry_.GetCounter("simurgh_ps_rows_created_total", "Rows that a training pull created.");
-  Counter& unseen_ = registry_.GetCounter("simurgh_ps_rows_unseen_total",
-                                          "Ids of evaluation pulls without a row, read as zeros.");
-  Counter& rejected_admission_ =
-      registry_.GetCounter("simurgh_ps_rows_rejected_admission_total",
-                           "Ids of training pulls denied a row by admission.");
-  Counter& evicted_ =
-      registry_.GetCounter("simurgh_ps_rows_evicted_total", "Rows evicted, for any cause.");
-  Counter& rejected_full_ = registry_.GetCounter(
-      "simurgh_ps_rows_rejected_full_total", "Ids of training pulls denied a row by a full table.");
   Counter& updated_ =
       registry_.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.");
   Counter& missing_ = registry_.GetCounter("simurgh_ps_gradients_missing_total",
                                            "Gradients dropped because their row had been evicted.");
-  Counter& repeated_ = registry_.GetCounter("simurgh_ps_pushes_repeated_total",
-                                            "Pushes ignored because they had been applied before.");
-  Counter& saved_rows_ =
-      registry_.GetCounter("simurgh_ps_saved_rows_total", "Rows written to checkpoints.");
-  Counter& saved_bytes_ =
-      registry_.GetCounter("simurgh_ps_saved_bytes_total", "Bytes written to checkpoints.");
   Gauge& save_seconds_ =
       registry_.GetGauge("simurgh_ps_save_seconds", "Duration of the last save of all rows.");
   Counter& pull_waits_ = registry_.GetCounter("simurgh_ps_save_pull_waits_total",

@@ -52,7 +52,6 @@ Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best
       step_(registry.GetGauge("simurgh_nn_checkpoint_step", "Step of the newest checkpoint.")),
       seconds_(registry.GetGauge("simurgh_nn_checkpoint_seconds",
                                  "Duration of the last complete save.")),
-      bytes_(registry.GetGauge("simurgh_nn_checkpoint_bytes", "Bytes of the newest checkpoint.")),
       rows_(registry.GetGauge("simurgh_nn_checkpoint_rows", "Rows of the newest checkpoint.")),
       failures_(registry.GetCounter("simurgh_nn_checkpoint_failures_total",
                                     "Checkpoints that could not be saved.")),
@@ -181,7 +180,6 @@ void Checkpointer::OnSaved(const SavedCheckpoint& saved, Clock::duration duratio
   step_.Set(static_cast<double>(saved.step));
   time_.Set(saved.step_time);
   seconds_.Set(std::chrono::duration<double>(duration).count());
-  bytes_.Set(static_cast<double>(saved.bytes));
   rows_.Set(static_cast<double>(saved.rows));
 }
 

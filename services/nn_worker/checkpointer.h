@@ -115,7 +115,6 @@ class Checkpointer final : public CheckpointPort {
   Gauge& time_;
   Gauge& step_;
   Gauge& seconds_;
-  Gauge& bytes_;
   Gauge& rows_;
   Counter& failures_;
   Counter& skipped_;

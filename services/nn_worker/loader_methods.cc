@@ -92,8 +92,6 @@ struct LoaderService::Methods {
         batch.progress = api::DecodeProgress(table);
         SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(std::move(batch), table.skipped()));
       } else if (reserved.answer != LoaderBuffer::Answer::kWait) {
-        const bool is_batch = reserved.answer == LoaderBuffer::Answer::kTaken && !table.idle();
-        if (is_batch) service.batches_.Add();
         co_return Encode(reserved.answer);
       } else {
         service.waits_.Add();
@@ -126,8 +124,6 @@ LoaderService::LoaderService(const ClusterConfig& config, uint32_t rank, LoaderB
       rank_(rank),
       input_(InputAgreement(config)),
       buffer_(buffer),
-      batches_(registry.GetCounter("simurgh_nn_fed_batches_total",
-                                   "Batches taken from loaders, including repeated ones.")),
       waits_(registry.GetCounter("simurgh_nn_feed_waits_total",
                                  "Times that a loader's batch waited for its turn or for space.")),
       waiters_(std::make_shared<rpc::WaitList>(executor)) {

@@ -37,7 +37,6 @@ class LoaderService {
   const uint32_t rank_;
   const std::string input_;
   LoaderBuffer& buffer_;
-  Counter& batches_;
   Counter& waits_;
   std::shared_ptr<rpc::WaitList> waiters_;
   rpc::asio::thread_pool decoding_{1};

@@ -159,16 +159,6 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
   return text + fmt::format(". To train anew with other settings, remove {}", folders);
 }
 
-void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
-  auc.Set(result.auc);
-  log_loss.Set(result.log_loss);
-  calibration.Set(result.calibration);
-  normalized_entropy.Set(result.normalized_entropy);
-  group_auc.Set(result.group_auc);
-  rmse.Set(result.rmse);
-  loss.Set(result.loss);
-}
-
 TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
                          const TrainingConfig& training)
     : registry_(registry),
@@ -188,9 +178,7 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
          registry.GetGauge("simurgh_nn_task_rmse",
                            "Root mean squared error of one label since the last report, of "
                            "predictions made before training on them.",
-                           labels),
-         {registry, "task_validation", labels},
-         {registry, "task_test", labels}});
+                           labels)});
   }
 }
 
@@ -211,7 +199,6 @@ void TrainReport::OnStep(const Step& step) {
   }
   queued_.Set(static_cast<double>(step.queued));
   staleness_.Observe(static_cast<double>(step.staleness));
-  ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));
   wait_seconds_.Observe(step.waited);
   compute_seconds_.Observe(step.computed);
 }
@@ -238,7 +225,6 @@ void TrainReport::OnProgress(const Progress& progress) {
   rmse_.Set(progress.metrics.rmse);
   window_loss_.Set(progress.window.loss);
   window_calibration_.Set(progress.window.calibration);
-  window_samples_.Set(static_cast<double>(progress.window.samples));
   std::string rest;
   if (is_endless_) rest = fmt::format(" {}", WindowText(progress.window));
   // Right after the first step, the part that is done gives no estimate.
@@ -267,8 +253,12 @@ void TrainReport::OnProgress(const Progress& progress) {
 
 void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {
   const bool is_test = set == EvaluationSet::kTest;
-  (is_test ? test_ : validation_).Set(result);
-  if (!is_test) course_.AddEvaluation(step, result);
+  if (!is_test) {
+    validation_auc_.Set(result.auc);
+    validation_log_loss_.Set(result.log_loss);
+    validation_rmse_.Set(result.rmse);
+    course_.AddEvaluation(step, result);
+  }
   const char* const event = is_test ? "evaluated" : "validated";
   spdlog::info("{}: step={} samples={} {}", event, step, result.samples, MetricsText(result));
   const char* const name = is_test ? "data.test" : "data.validation";
@@ -278,7 +268,6 @@ void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const Evaluatio
   }
   for (size_t task = 0; task < result.tasks.size(); ++task) {
     const EvaluationResult& own = result.tasks[task];
-    (is_test ? task_gauges_[task].test : task_gauges_[task].validation).Set(own);
     spdlog::info("{}: step={} label={} {}", event, step, tasks_[task], MetricsText(own));
     ReportFit(step, set, tasks_[task], own);
     WarnOfOneClass(name, tasks_[task], own);

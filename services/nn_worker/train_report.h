@@ -64,38 +64,15 @@ class TrainReport : public TrainObserver {
                         const EvaluationResult& result);
   void WarnOfOneClass(const char* set, const std::string& label, const EvaluationResult& result);
 
-  // The last evaluation on one set.
-  struct EvaluationGauges {
-    Gauge& Get(const char* metric, const char* help) const {
-      return registry.GetGauge("simurgh_nn_" + set + "_" + metric, help, labels);
-    }
-    void Set(const EvaluationResult& result) const;
-
-    MetricRegistry& registry;
-    std::string set;
-    MetricLabels labels = {};
-    Gauge& auc = Get("auc", "AUC of the last evaluation.");
-    Gauge& log_loss = Get("log_loss", "Log loss of the last evaluation.");
-    Gauge& calibration =
-        Get("calibration", "Mean prediction over the share of positives, of the last evaluation.");
-    Gauge& normalized_entropy = Get(
-        "normalized_entropy", "Log loss over the entropy of the labels, of the last evaluation.");
-    Gauge& group_auc = Get("group_auc", "Mean AUC within groups, of the last evaluation.");
-    Gauge& rmse = Get("rmse", "Root mean squared error of the last evaluation.");
-    Gauge& loss = Get("loss", "Mean loss of the last evaluation, without weights of tasks.");
-  };
-
-  // The last evaluation of one of several labels.
+  // The latest predictions of one of several labels.
   struct TaskGauges {
     Gauge& auc;
     Gauge& rmse;
-    EvaluationGauges validation;
-    EvaluationGauges test;
   };
 
-  // Largest histogram buckets: the staleness of mode async, and its sum over many ranks.
+  // Largest histogram buckets: the staleness of mode async, and the dense pushes of many ranks.
   static constexpr uint64_t kMaxStaleness = 1'024;
-  static constexpr uint64_t kMaxTotalStaleness = 65'536;
+  static constexpr uint64_t kMaxDenseStaleness = 65'536;
 
   Histogram& StageSeconds(const char* stage) const {
     return registry_.GetHistogram("simurgh_nn_stage_seconds",
@@ -128,26 +105,25 @@ class TrainReport : public TrainObserver {
   Gauge& window_calibration_ =
       registry_.GetGauge("simurgh_nn_window_calibration",
                          "Mean of the latest predictions over the mean of their labels.");
-  Gauge& window_samples_ =
-      registry_.GetGauge("simurgh_nn_window_samples", "Samples of simurgh_nn_window_loss.");
   Gauge& rmse_ = registry_.GetGauge("simurgh_nn_rmse",
                                     "Root mean squared error since the last report, of predictions "
                                     "made before training on them; labels of numbers.");
-  EvaluationGauges validation_{registry_, "validation"};
-  EvaluationGauges test_{registry_, "test"};
+  Gauge& validation_auc_ =
+      registry_.GetGauge("simurgh_nn_validation_auc", "AUC of the last validation.");
+  Gauge& validation_log_loss_ =
+      registry_.GetGauge("simurgh_nn_validation_log_loss", "Log loss of the last validation.");
+  Gauge& validation_rmse_ =
+      registry_.GetGauge("simurgh_nn_validation_rmse",
+                         "Root mean squared error of the last validation; labels of numbers.");
   std::vector<TaskGauges> task_gauges_;
   Histogram& staleness_ = registry_.GetHistogram(
       "simurgh_nn_staleness_steps",
       "Earlier steps of this rank that were unacknowledged at a batch's pull.",
       PowersOfTwo(kMaxStaleness));
-  Histogram& ranks_staleness_ = registry_.GetHistogram(
-      "simurgh_nn_ranks_staleness_steps",
-      "Sum over the ranks of earlier steps that were unacknowledged at the pull.",
-      PowersOfTwo(kMaxTotalStaleness));
   Histogram& dense_staleness_ = registry_.GetHistogram(
       "simurgh_nn_dense_staleness_pushes",
       "Mode async: dense pushes of all ranks between the weights of a push and itself.",
-      PowersOfTwo(kMaxTotalStaleness));
+      PowersOfTwo(kMaxDenseStaleness));
   Histogram& wait_seconds_ = StageSeconds("wait");
   Histogram& compute_seconds_ = StageSeconds("compute");
   Histogram& checkpoint_seconds_ =

@@ -175,14 +175,12 @@ void RpcMetrics::RecordCall(const rpc::CallReport& report) const {
 }
 
 void RpcMetrics::OnConnect(std::string_view peer) {
-  connects_.Add();
   if (const auto suppressed = connect_log_.Admit(LogLimiter::Clock::now())) {
     spdlog::debug("{}: connected: suppressed_lines={}", peer, *suppressed);
   }
 }
 
 void RpcMetrics::OnDisconnect(std::string_view peer, const Status& reason) {
-  disconnects_.Add();
   if (const auto suppressed = disconnect_log_.Admit(LogLimiter::Clock::now())) {
     spdlog::log(IsNormalEnd(reason) ? spdlog::level::debug : spdlog::level::info,
                 "{}: disconnected: suppressed_lines={}: {}", peer, *suppressed, Text(reason));

@@ -55,8 +55,6 @@ class RpcMetrics : public rpc::Observer {
   void OnCallEnd(const rpc::CallReport& report) override;
   void OnBytesSent(uint64_t bytes) override { sent_.Add(bytes); }
   void OnBytesReceived(uint64_t bytes) override { received_.Add(bytes); }
-  void OnPayloadCopied(uint64_t bytes) override { copied_.Add(bytes); }
-  void OnSmallPayloadCopied(uint64_t bytes) override { small_copied_.Add(bytes); }
   void OnConnect(std::string_view peer) override;
   void OnDisconnect(std::string_view peer, const Status& reason) override;
   void OnThrottle(std::string_view peer, rpc::ThrottleReason reason) override {
@@ -86,15 +84,6 @@ class RpcMetrics : public rpc::Observer {
   Counter& sent_ = CounterOf("simurgh_rpc_sent_bytes_total", "Bytes written to connections.");
   Counter& received_ =
       CounterOf("simurgh_rpc_received_bytes_total", "Bytes read from connections.");
-  Counter& copied_ =
-      CounterOf("simurgh_rpc_payload_copied_bytes_total",
-                "Payload bytes copied in user space: over TLS, and to and from shared memory.");
-  Counter& small_copied_ =
-      CounterOf("simurgh_rpc_small_payload_copied_bytes_total",
-                "Payload bytes copied from a read-ahead buffer (payloads below 4 KiB).");
-  Counter& connects_ = CounterOf("simurgh_rpc_connects_total", "Connections opened.");
-  Counter& disconnects_ =
-      CounterOf("simurgh_rpc_disconnects_total", "Connections that ended, for any reason.");
   std::array<Closes, rpc::kCloseReasons> closes_;  // Indexed by reason.
   std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};

@@ -195,7 +195,6 @@ PredictApi::PredictApi(const Options& options, ScoringBackend& backend, MetricRe
       decode_seconds_(StageSeconds(registry, "decode")),
       score_seconds_(StageSeconds(registry, "score")),
       encode_seconds_(StageSeconds(registry, "encode")),
-      rows_(registry.GetCounter("simurgh_serve_rows_total", "Rows of answered requests.")),
       bad_rows_(registry.GetCounter("simurgh_serve_bad_rows_total",
                                     "Rows that had no prediction, or failed their request.")) {}
 
@@ -393,7 +392,6 @@ HttpResponse PredictApi::Answer(const Pending& pending, StatusOr<ScoredRows> sco
   backend_.NoteAnswer(pending.version);
   const PredictRequest& request = pending.request;
   const size_t labels = pending.version.format->labels.size();
-  rows_.Add(request.rows.rows);
   bad_rows_.Add(request.bad.rows.size() + scored->bad_rows);
   if (scored->bad_rows > 0 && !options_.limits.allows_bad_rows) {
     Problems problems;

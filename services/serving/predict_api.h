@@ -97,7 +97,6 @@ class PredictApi final : public HttpHandler {
   Histogram& decode_seconds_;
   Histogram& score_seconds_;
   Histogram& encode_seconds_;
-  Counter& rows_;
   Counter& bad_rows_;
   std::atomic<bool> draining_ = false;
   std::atomic<uint64_t> cell_bytes_ = 0;

@@ -67,9 +67,6 @@ RowServers::RowServers(const ServingConfig& config, const ClusterConfig& cluster
                                 "Distinct ids of batches whose rows were in the cache.")),
       misses_(registry.GetCounter("simurgh_serve_hot_row_misses_total",
                                   "Distinct ids of batches that were read from servers.")),
-      read_seconds_(registry.GetHistogram("simurgh_serve_row_read_seconds",
-                                          "Time to read a batch's rows from servers.",
-                                          LatencyBuckets())),
       answers_(cluster.embedding_ps.instances.size()),
       is_down_(cluster.embedding_ps.instances.size()),
       observer_(registry, RpcSide::kClient),
@@ -208,7 +205,6 @@ rpc::awaitable<Status> RowServers::ReadFrom(size_t server, uint64_t checksum, co
 
 Status RowServers::Read(uint64_t checksum, std::span<const RowRead> reads,
                         std::span<RowAnswer> answers) {
-  const rpc::Clock::time_point start = rpc::Clock::now();
   {
     MutexLock lock(mutex_);
     for (size_t i = 0; i < servers_.size(); ++i) {
@@ -218,13 +214,11 @@ Status RowServers::Read(uint64_t checksum, std::span<const RowRead> reads,
           absl::StrCat("no rows from ", servers_[i].name, ", which does not answer"));
     }
   }
-  rpc::CallOptions options(start + read_timeout_);
+  rpc::CallOptions options(rpc::Clock::now() + read_timeout_);
   options.patience = patience_;
-  const Status status = OnServers([&](size_t server) {
+  return OnServers([&](size_t server) {
     return ReadFrom(server, checksum, reads[server], answers[server], options);
   });
-  read_seconds_.Observe(rpc::Clock::now() - start);
-  return status;
 }
 
 }  // namespace simurgh

@@ -69,7 +69,6 @@ class RowServers final : public RemoteRows {
   const std::chrono::milliseconds patience_;
   Counter& hits_;
   Counter& misses_;
-  Histogram& read_seconds_;
   Mutex mutex_;
   std::vector<api::ServerVersions> answers_ ABSL_GUARDED_BY(mutex_);  // Answers to the last Use().
   std::vector<bool> is_down_ ABSL_GUARDED_BY(mutex_);

@@ -19,14 +19,7 @@ std::vector<size_t> RowBytes(const std::vector<uint32_t>& dims) {
 
 RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
                            const std::vector<uint32_t>& table_dims, RowCacheMetrics& metrics)
-    : metrics_(metrics), rows_(capacity_bytes, max_age_steps, RowBytes(table_dims)) {
-  metrics_.bytes.Add(static_cast<double>(rows_.bytes()));
-}
-
-RankRowCache::~RankRowCache() {
-  metrics_.rows.Add(-static_cast<double>(reported_rows_));
-  metrics_.bytes.Add(-static_cast<double>(rows_.bytes()));
-}
+    : metrics_(metrics), rows_(capacity_bytes, max_age_steps, RowBytes(table_dims)) {}
 
 RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
                                           RowPrecision precision, std::span<float> floats,
@@ -82,9 +75,7 @@ void RankRowCache::Insert(const ServerRows& server, uint64_t step, const RowWire
       rows_.Insert(group.table, ids[first + i], step, std::as_bytes(row));
     }
   });
-  metrics_.rows.Add(static_cast<double>(rows_.rows()) - static_cast<double>(reported_rows_));
   metrics_.evictions.Add(rows_.evicted_for_space() - reported_evicted_for_space_);
-  reported_rows_ = rows_.rows();
   reported_evicted_for_space_ = rows_.evicted_for_space();
 }
 

@@ -23,16 +23,12 @@ struct RowCacheMetrics {
                                    "lacked them.")),
         evictions(registry.GetCounter("simurgh_worker_row_cache_evictions_total",
                                       "Rows evicted from the row cache while still valid.")),
-        rows(registry.GetGauge("simurgh_worker_row_cache_rows", "Rows in the row cache.")),
-        bytes(registry.GetGauge("simurgh_worker_row_cache_bytes", "Memory of the row cache.")),
         age_steps(registry.GetHistogram("simurgh_worker_row_cache_age_steps",
                                         "Age of cached rows that pulls found.", PowersOfTwo(64))) {}
 
   Counter& hits;
   Counter& misses;
   Counter& evictions;
-  Gauge& rows;
-  Gauge& bytes;
   Histogram& age_steps;
 };
 
@@ -44,7 +40,6 @@ class RankRowCache {
  public:
   RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
                const std::vector<uint32_t>& table_dims, RowCacheMetrics& metrics);
-  ~RankRowCache();
 
   struct Missing {
     RowRequest request;
@@ -64,7 +59,6 @@ class RankRowCache {
  private:
   RowCacheMetrics& metrics_;
   RowCache rows_;
-  size_t reported_rows_ = 0;
   uint64_t reported_evicted_for_space_ = 0;
 };
 

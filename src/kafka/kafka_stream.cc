@@ -274,19 +274,9 @@ class KafkaStream final : public RecordStream {
       : config_(config),
         options_(std::move(options)),
         registry_(registry),
-        records_(registry.GetCounter("simurgh_loader_kafka_records_total",
-                                     "Records that the brokers have delivered.")),
-        bytes_(registry.GetCounter("simurgh_loader_kafka_bytes_total",
-                                   "Bytes of the values of these records.")),
-        dropped_(registry.GetCounter("simurgh_loader_kafka_repeated_records_total",
-                                     "Records that were delivered again, and left out.")),
         lost_(
             registry.GetCounter("simurgh_loader_kafka_lost_records_total",
                                 "Offsets that were skipped, since the brokers had deleted them.")),
-        at_end_(registry.GetGauge("simurgh_loader_kafka_partitions_at_end",
-                                  "Partitions of this loader without records left to read.")),
-        partitions_gauge_(registry.GetGauge("simurgh_loader_kafka_partitions",
-                                            "Partitions that this loader reads.")),
         client_(std::move(client)),
         offsets_(options_.begin) {}
 
@@ -359,9 +349,6 @@ class KafkaStream final : public RecordStream {
       partition.next = std::max(partition.next, partition.end);
       return std::nullopt;
     }
-    records_.Add();
-    bytes_.Add(message.len);
-    if (offset < partition.next) dropped_.Add();  // The reader leaves it out.
     partition.next = std::max(partition.next, offset + 1);
     SetAtEnd(partition, false);
     Record record{.value = std::nullopt, .partition = name, .offset = offset};
@@ -456,7 +443,6 @@ class KafkaStream final : public RecordStream {
       spdlog::info("reading kafka: brokers={} topics={} partitions={}", client_->brokers(),
                    config_.topics.size(), shown_);
     }
-    partitions_gauge_.Set(static_cast<double>(partitions_.size()));
     if (is_first) SetState(absl::OkStatus());
     found_ = true;
     return absl::OkStatus();
@@ -520,7 +506,6 @@ class KafkaStream final : public RecordStream {
     if (partition.at_end == at_end) return;
     partition.at_end = at_end;
     ends_ += at_end ? 1 : -1;
-    at_end_.Set(ends_);
   }
 
   Gauge& LagOf(const std::string& name, const Partition& partition) {
@@ -561,12 +546,7 @@ class KafkaStream final : public RecordStream {
   const KafkaConfig config_;
   const KafkaStreamOptions options_;
   MetricRegistry& registry_;
-  Counter& records_;
-  Counter& bytes_;
-  Counter& dropped_;
   Counter& lost_;
-  Gauge& at_end_;
-  Gauge& partitions_gauge_;
   std::unique_ptr<KafkaClient> client_;
   std::atomic<bool> stopped_ = false;
   std::map<std::string, Partition> partitions_;  // The share's partitions, by "topic/partition".

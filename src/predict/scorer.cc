@@ -75,14 +75,8 @@ struct Scorer::Worker {
 
 Scorer::Scorer(const Options& options, MetricRegistry& registry)
     : options_(options),
-      wait_seconds_(registry.GetHistogram("simurgh_serve_wait_seconds",
-                                          "Time from a request's arrival to its batch.",
-                                          LatencyBuckets())),
-      predict_seconds_(registry.GetHistogram("simurgh_serve_predict_seconds",
-                                             "Time to predict a batch.", LatencyBuckets())),
       batch_rows_(registry.GetHistogram("simurgh_serve_batch_rows", "Rows of a batch.",
                                         PowersOfTwo(options.max_batch_rows))),
-      queued_rows_(registry.GetGauge("simurgh_serve_queued_rows", "Rows that wait for a thread.")),
       late_requests_(registry.GetCounter("simurgh_serve_late_requests_total",
                                          "Requests refused because they would wait too long.")),
       registry_(registry) {
@@ -119,7 +113,6 @@ void Scorer::Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest re
     if (WaitOf(waiting_rows_) <= max_wait) {
       const Clock::time_point now = Clock::now();
       waiting_rows_ += request.rows;
-      queued_rows_.Set(static_cast<double>(waiting_rows_));
       queue_.push_back(
           {std::move(version), std::move(request), now, now + max_wait, std::move(done)});
       // One of several threads that wait for a delay is not enough.
@@ -153,7 +146,6 @@ std::vector<Scorer::Waiting> Scorer::Take() {
     queue_.pop_front();
   }
   waiting_rows_ -= rows;
-  queued_rows_.Set(static_cast<double>(waiting_rows_));
   return taken;
 }
 
@@ -171,7 +163,6 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
   std::vector<const ScoreRequest*> requests;
   size_t rows = 0;
   for (Waiting& waiting : taken) {
-    wait_seconds_.Observe(start - waiting.since);
     if (start > waiting.deadline) {
       late_requests_.Add();
       std::move(waiting.done)(absl::DeadlineExceededError("the request has waited too long"));
@@ -199,7 +190,6 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
   };
   const Status status = score(0, batch.size());
   const std::chrono::nanoseconds took = Clock::now() - start;
-  predict_seconds_.Observe(took);
   batch_rows_.Observe(static_cast<double>(rows));
   {
     constexpr double kKept = 0.9;  // Weight of earlier batches.

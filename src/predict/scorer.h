@@ -69,10 +69,7 @@ class Scorer {
   std::chrono::nanoseconds WaitOf(size_t rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  Histogram& wait_seconds_;
-  Histogram& predict_seconds_;
   Histogram& batch_rows_;
-  Gauge& queued_rows_;
   Counter& late_requests_;
   MetricRegistry& registry_;
   mutable Mutex mutex_;

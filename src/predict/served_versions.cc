@@ -85,10 +85,6 @@ ServedVersions::ServedVersions(Options options, MetricRegistry& registry)
       step_(registry.GetGauge("simurgh_serve_model_step", "Step of the version in use.")),
       step_time_(registry.GetGauge("simurgh_serve_model_time_seconds",
                                    "Unix time at which the step of the version in use ended.")),
-      bytes_(registry.GetGauge("simurgh_serve_model_bytes",
-                               "Bytes of rows and dense weights of the version in use.")),
-      load_seconds_(registry.GetHistogram("simurgh_serve_load_seconds",
-                                          "Time to load and check a version.", LatencyBuckets())),
       trained_to_served_seconds_(
           registry.GetHistogram("simurgh_serve_trained_to_served_seconds",
                                 "Time from the end of a step to its first answer, by the clocks of "
@@ -394,7 +390,6 @@ Status ServedVersions::Follow() {
     return status;
   }
   refused_.clear();
-  load_seconds_.Observe(Clock::now() - start);
   const std::shared_ptr<const ModelVersion> current = Current();
   if (current != nullptr && current->step_time() < (*version)->step_time()) {
     unanswered_ = checkpoint->checksum;
@@ -477,7 +472,6 @@ void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
   // Metrics follow the change, since readers take them as a sign.
   step_.Set(static_cast<double>(version->step()));
   step_time_.Set(version->step_time());
-  bytes_.Set(static_cast<double>(version->bytes()));
   spdlog::info("the model: step {} is in use: rows={} bytes={}", version->step(), version->rows(),
                version->bytes());
 }

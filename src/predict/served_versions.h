@@ -146,8 +146,6 @@ class ServedVersions {
   Counter& loaded_;
   Gauge& step_;
   Gauge& step_time_;
-  Gauge& bytes_;
-  Histogram& load_seconds_;
   Histogram& trained_to_served_seconds_;
   std::atomic<uint64_t> unanswered_ = 0;  // Checksum of a version without an answer; 0: none.
   mutable Mutex mutex_;

@@ -11,7 +11,7 @@ import metrics  # noqa: E402
 
 # Of the last daemon to count something. The first also shows that labels of rare metrics are right.
 LAST = ["simurgh_ps_table_evictions_total", "simurgh_nn_validation_auc",
-        "simurgh_nn_task_validation_auc", "simurgh_nn_checkpoint_rows",
+        "simurgh_nn_task_auc", "simurgh_nn_checkpoint_rows",
         "simurgh_serve_trained_to_served_seconds", "simurgh_serve_unseen_ids_total",
         "simurgh_loader_samples_total"]
 # Not by any start of the word simurgh_, which plug-ins use, too.

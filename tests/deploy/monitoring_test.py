@@ -72,7 +72,8 @@ def main():
     if missing_program():
         return 77
     problems = list(check_files())
-    with ExampleCluster() as cluster:
+    # A small table evicts rows, which an alert and a panel need.
+    with ExampleCluster("tables.0.capacity_rows=50") as cluster:
         prometheus = Prometheus(cluster)
 
         def targets_down():

@@ -86,7 +86,7 @@ TEST_CASE("Two readers share the partitions and read each record once, in order"
   CHECK(all["clicks/2"] == last);
 }
 
-TEST_CASE("Reading continues at the offsets that were read, and reports lags") {
+TEST_CASE("Reading continues at the offsets that were read") {
   KafkaBroker broker;
   broker.Create("clicks", 2);
   broker.Produce("clicks", 0, Values(0, 50));
@@ -98,9 +98,6 @@ TEST_CASE("Reading continues at the offsets that were read, and reports lags") {
   CHECK(read.values.at("clicks/0") == Values(20, 30));
   CHECK_FALSE(read.values.contains("clicks/1"));
   CHECK(stream->offsets().at("clicks/1") == 50);
-  const std::string metrics = registry.Serialize();
-  CHECK_THAT(metrics, Contains("simurgh_loader_kafka_records_total 30"));
-  CHECK_THAT(metrics, Contains("simurgh_loader_kafka_partitions 2"));
 }
 
 TEST_CASE("A new model may begin with the records that follow") {

@@ -187,9 +187,6 @@ TEST_CASE("Cached rows are used while valid, and pulls report their age") {
   CHECK(fixture.server->asked == std::map<uint64_t, int>{{1, 2}, {2, 1}, {3, 1}});
   CHECK(fixture.metrics.row_cache.hits.value() == 3);
   CHECK(fixture.metrics.row_cache.misses.value() == 4);
-  CHECK(fixture.metrics.row_cache.rows.value() == 3);
-  CHECK(fixture.metrics.row_cache.bytes.value() > 0);
-  CHECK(fixture.metrics.row_cache.bytes.value() <= 100'000);
   CHECK(fixture.metrics.row_cache.evictions.value() == 0);
   const auto ages = fixture.metrics.row_cache.age_steps.snapshot();
   CHECK(ages.total() == 3);
@@ -217,7 +214,6 @@ TEST_CASE("Evaluations, pulls of age 0, other ranks and other runs get current r
   CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/2)).values == std::vector<float>{6});
   CHECK(fixture.Pull({1}, TermsOf(1, 2, 0, /*run=*/2)).values == std::vector<float>{7});
   CHECK(fixture.Pull({1}, TermsOf(1, 2)).values == std::vector<float>{8});
-  CHECK(fixture.metrics.row_cache.rows.value() == 1);
 }
 
 TEST_CASE("A row of zeros is requested every time, since admission counts requests") {

@@ -554,7 +554,7 @@ TEST_CASE("metrics of a server count on after its rows were replaced") {
   server.Pull(config, 0, Ids(7, 60), 5, row);
   CHECK_THAT(server.registry.Serialize(),
              Catch::Contains("simurgh_ps_table_hits_total{table=\"ids\"} 100\n") &&
-                 Catch::Contains("simurgh_ps_table_misses_total{table=\"ids\"} 160\n"));
+                 Catch::Contains("simurgh_ps_table_admissions_total{table=\"ids\"} 160\n"));
 }
 
 }  // namespace

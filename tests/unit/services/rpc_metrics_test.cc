@@ -36,13 +36,9 @@ TEST_CASE("RPC events are counted by side, method and code") {
   client.OnBytesSent(100);
   client.OnBytesSent(11);
   client.OnBytesReceived(7);
-  client.OnPayloadCopied(5);
-  client.OnSmallPayloadCopied(6);
-  server.OnConnect("127.0.0.1:5");
   server.OnClose("127.0.0.1:5", rpc::CloseReason::kMalformed, absl::DataLossError("bad magic"));
   server.OnThrottle("127.0.0.1:5", rpc::ThrottleReason::kTurn);
   server.OnThrottle("127.0.0.1:1", rpc::ThrottleReason::kAccept);
-  server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
   const std::string text = registry.Serialize();
   for (const char* line : {
            "simurgh_rpc_calls_total{code=\"OK\",method=\"pull\",side=\"server\"} 3\n",
@@ -58,10 +54,6 @@ TEST_CASE("RPC events are counted by side, method and code") {
            "simurgh_rpc_sent_bytes_total{side=\"client\"} 111\n",
            "simurgh_rpc_sent_bytes_total{side=\"server\"} 0\n",
            "simurgh_rpc_received_bytes_total{side=\"client\"} 7\n",
-           "simurgh_rpc_payload_copied_bytes_total{side=\"client\"} 5\n",
-           "simurgh_rpc_small_payload_copied_bytes_total{side=\"client\"} 6\n",
-           "simurgh_rpc_connects_total{side=\"server\"} 1\n",
-           "simurgh_rpc_disconnects_total{side=\"server\"} 1\n",
            "simurgh_rpc_closes_total{reason=\"malformed\",side=\"server\"} 1\n",
            "simurgh_rpc_throttles_total{reason=\"turn\",side=\"server\"} 1\n",
            "simurgh_rpc_throttles_total{reason=\"accept\",side=\"server\"} 1\n",

@@ -38,7 +38,6 @@ TEST_CASE("counts of a table are summed over a server's partitions") {
     CHECK_THAT(text, Catch::Contains(line + "\n"));
   };
   says("simurgh_ps_table_hits_total{table=\"city\"} 2");
-  says("simurgh_ps_table_misses_total{table=\"city\"} 10");
   says("simurgh_ps_table_admissions_total{table=\"city\"} 10");
   says("simurgh_ps_table_evictions_total{cause=\"capacity\",table=\"city\"} 1");
   says("simurgh_ps_table_evictions_total{cause=\"idle_steps\",table=\"city\"} 1");
