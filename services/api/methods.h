@@ -50,8 +50,9 @@ using SubmitBatch =
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
 // embeddings: a vector per sample in the format of embedding/vector_codec.h and the request's
-// precision; or rows in the format of embedding/row_codec.h. argmax: one array per max-pooled feature,
-// in feature order, as services/embedding_worker/README.md describes; empty for an evaluation.
+// precision; or rows in the format of embedding/row_codec.h. argmax: one array per max-pooled
+// feature, in feature order, as services/embedding_worker/README.md describes; empty for an
+// evaluation.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
                   rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>,
