@@ -104,6 +104,18 @@ TEST_CASE("Fitted statistics, applied to the configuration, replace fitting") {
   }
 }
 
+TEST_CASE("Statistics are of the first fit_rows rows, over all files") {
+  const TemporaryFolder folder;
+  DataConfig config;
+  config.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
+                    {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true}};
+  config.train = {folder.Write("a.csv", "1,2\n0,4\n"), folder.Write("b.csv", "1,9\n0,1000\n")};
+  config.fit_rows = GENERATE(3, 0);
+  std::vector<FeatureConfig> features;
+  REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+  CHECK(config.columns[1].mean == Approx(config.fit_rows == 3 ? 5.0 : 253.75));
+}
+
 TEST_CASE("Statistics do not depend on how files are compressed or parted") {
   const TemporaryFolder folder;
   const std::string text = GeneratedText();

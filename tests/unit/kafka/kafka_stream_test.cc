@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/kafka_broker.h"
+#include "tests/support/temporary_folder.h"
 
 namespace simurgh {
 namespace {
@@ -217,6 +218,27 @@ TEST_CASE("Connections that are cut cost no record and repeat none") {
   broker.CutFetches(3);
   MetricRegistry registry;
   CHECK(ReadAll(*Open(ConfigOf(broker), registry)).values.at("clicks/0") == Values(0, 500));
+}
+
+TEST_CASE("A file of properties adds to the configuration's, and a bad line is named") {
+  const TemporaryFolder folder;
+  KafkaBroker broker;
+  broker.Create("clicks", 1);
+  broker.Produce("clicks", 0, Values(0, 3));
+  KafkaConfig config = ConfigOf(broker);
+  MetricRegistry registry;
+  config.properties_file = folder.Write("good", "# secret\n\n client.id = reader \n");
+  CHECK(ReadAll(*Open(config, registry)).values.at("clicks/0") == Values(0, 3));
+  // The file's properties reach librdkafka, which refuses this one.
+  config.properties_file = folder.Write("refused", "client.identity=reader\n");
+  CHECK_THAT(std::string(OpenKafkaStream(config, {}, registry).status().message()),
+             Contains("client.identity"));
+  config.properties_file = folder.Write("bad", "client.id=reader\nno sign\n");
+  CHECK_THAT(std::string(OpenKafkaStream(config, {}, registry).status().message()),
+             Contains("bad:2: not NAME=VALUE"));
+  config.properties_file = folder.Path("none");
+  CHECK_THAT(std::string(OpenKafkaStream(config, {}, registry).status().message()),
+             Contains("cannot be read"));
 }
 
 TEST_CASE("Properties that librdkafka refuses are named, and ours cannot be set") {
