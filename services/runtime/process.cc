@@ -150,10 +150,6 @@ void ReportShortages(const char* program) {
   if (before != OnTerminate) other_handler = before;
 }
 
-namespace {
-
-// Raises the soft limit of open files, usually 1,024, to the hard limit. Errors: RESOURCE_EXHAUSTED
-// if the hard limit is too low for `max_connections`, with the remedy.
 Status RaiseOpenFiles(const char* key, uint32_t max_connections) {
   rlimit limit{};
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
@@ -166,8 +162,6 @@ Status RaiseOpenFiles(const char* key, uint32_t max_connections) {
       key, ": ", max_connections, " connections need ", needed, " open files, but the limit is ",
       raised.rlim_cur, "; raise the hard limit (ulimit -Hn, LimitNOFILE of a systemd unit)"));
 }
-
-}  // namespace
 
 ProcessFrame::ProcessFrame(std::stop_source stop, const char* connections_key,
                            uint32_t max_connections)

@@ -40,6 +40,11 @@ class StopSignals {
   boost::asio::signal_set signals_;
 };
 
+// Raises the soft limit of open files, usually 1,024, to the hard limit.
+// key: the configuration key of `max_connections`.
+// Errors: RESOURCE_EXHAUSTED if the hard limit is too low for `max_connections`, with the remedy.
+Status RaiseOpenFiles(const char* key, uint32_t max_connections);
+
 // The frame of a process that works until a stop: signals, the limit of open files, reloads.
 //
 // Threads: construct before starting threads, see StopSignals. SetReload: any.

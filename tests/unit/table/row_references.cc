@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include <catch2/catch.hpp>
-
+#include "base/check.h"
 #include "base/random.h"
 #include "tensor/half.h"
 
@@ -172,7 +171,7 @@ void UpdateRowReference(const RowUpdateParameters& parameters, const RowGradient
   if (is(rules::Adam())) return reference.Adam();
   if (is(rules::RowWiseAdam())) return reference.RowWiseAdam();
   if (is(rules::Ftrl()) || is(rules::GroupFtrl())) return reference.Ftrl();
-  FAIL("a rule without a reference");
+  SIMURGH_CHECK(false);  // A rule without a reference.
 }
 
 void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,

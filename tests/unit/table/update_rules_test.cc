@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
+#include "table/simd/row_update.h"
 #include "tests/unit/table/exact_optimizer.h"
 
 namespace simurgh {
