@@ -101,9 +101,10 @@ enum class WhenNotFinite {
 // Rows evicted from a table with room. Idle steps count from a row's last training pull.
 struct EvictionConfig {
   static constexpr uint32_t kMaxIdleSteps = uint32_t{1} << 30;
+  static constexpr uint32_t kMaxUseCount = 65'535;  // A row's count of training pulls stops here.
 
   struct LowUse {
-    uint32_t below = 0;  // Training pulls below which a row has low use, to 65,535; 0: off.
+    uint32_t below = 0;  // Training pulls below which a row has low use, to kMaxUseCount; 0: off.
     uint32_t idle_steps = 10'000;
   };
   struct SmallNorm {
@@ -119,8 +120,10 @@ struct EvictionConfig {
 
 // A table of rows of one layout. YAML section `tables`; an entry with `names` makes several.
 struct TableConfig {
+  static constexpr uint32_t kMaxDim = 1'024;
+
   std::string name;
-  uint32_t dim = 8;  // 1 to 1,024
+  uint32_t dim = 8;  // 1 to kMaxDim
   // Capacity over all servers. capacity_bytes above 0 replaces capacity_rows.
   uint64_t capacity_rows = 1 << 20;
   uint64_t capacity_bytes = 0;

@@ -182,7 +182,7 @@ void ReadEviction(MapReader& in, EvictionConfig* eviction) {
               &eviction->idle_time, std::chrono::milliseconds(0), kLongestIdleTime);
   in.Map("low_use", [&](MapReader& map) {
     map.Integer("below", "number of training lookups below which a row has low use; 0: rule off",
-                &eviction->low_use.below, 0, 65'535);
+                &eviction->low_use.below, 0, EvictionConfig::kMaxUseCount);
     map.When(eviction->low_use.below > 0, "set below above 0")
         ->Integer("idle_steps", "idle steps after which a row of low use is evicted",
                   &eviction->low_use.idle_steps, 1, kMaxIdle);
@@ -269,7 +269,7 @@ void ReadTables(MapReader& root, const std::string& folder, std::vector<TableCon
         std::vector<std::string> names;
         TableConfig table = DefaultTable();
         ReadTableNames(in, &names, paths);
-        in.Integer("dim", "numbers per row", &table.dim, 1, 1'024);
+        in.Integer("dim", "numbers per row", &table.dim, 1, TableConfig::kMaxDim);
         ReadCapacity(in, &table);
         in.Number("weight_bound", "bound to whose range weights are clamped after each update",
                   &table.weight_bound, kPositive);

@@ -1,16 +1,16 @@
 #include "nn/model_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
+
 namespace simurgh {
 namespace {
 
-constexpr uint32_t kMaxLayerWidth = 65'536;
 constexpr size_t kMaxParameters = size_t{1} << 31;
 
 constexpr std::string_view kDenseName = "dense";
@@ -177,22 +177,13 @@ class Planner {
     const LayerConfig& config = layer.config;
     switch (config.kind) {
       case LayerConfig::Kind::kLinear:
-        if (config.width == 0 || config.width > kMaxLayerWidth) {
-          return Invalid(place, ": linear width ", config.width, " is out of range; use 1 to ",
-                         kMaxLayerWidth);
-        }
+        SIMURGH_CHECK(config.width > 0) << place;
         layer.output_width = config.width;
         layer.parameter_count = (layer.input_width + 1) * layer.output_width;
         break;
       case LayerConfig::Kind::kBatchNorm:
-        if (!(config.momentum >= 0 && config.momentum <= 1)) {
-          return Invalid(place, ": batch_norm momentum ", config.momentum,
-                         " is out of range; use 0 to 1");
-        }
-        if (!(config.epsilon > 0 && std::isfinite(config.epsilon))) {
-          return Invalid(place, ": batch_norm epsilon ", config.epsilon,
-                         " is out of range; use a value above 0");
-        }
+        SIMURGH_CHECK(config.momentum > 0 && config.momentum <= 1) << place;
+        SIMURGH_CHECK(config.epsilon > 0) << place;
         layer.parameter_count = 2 * layer.output_width;
         layer.statistics_offset = plan_.statistics_count;
         plan_.statistics_count += 2 * layer.output_width;
@@ -261,10 +252,7 @@ class Planner {
       width = outputs;
     };
     for (const uint32_t outputs : layer.config.hidden) {
-      if (outputs == 0 || outputs > kMaxLayerWidth) {
-        return Invalid(place, ": attention hidden width ", outputs, " is out of range; use 1 to ",
-                       kMaxLayerWidth);
-      }
+      SIMURGH_CHECK(outputs > 0) << place;
       add(outputs);
     }
     add(1);
@@ -291,9 +279,6 @@ class Planner {
       return Invalid(place, ": cross on ", width, " columns, but the tower's input has ",
                      tower.input_width,
                      "; place layers of other widths after it or in another tower");
-    }
-    if (rank > kMaxLayerWidth) {
-      return Invalid(place, ": cross rank ", rank, " is out of range; use 0 to ", kMaxLayerWidth);
     }
     layer.parameter_count = (rank == 0 ? width * width : 2 * width * rank) + width;
     return absl::OkStatus();

@@ -60,7 +60,7 @@ static_assert(offsetof(RowHeader, id) == 0 && offsetof(RowHeader, recency) == 8)
 static_assert(offsetof(RowHeader, use_count) == 12);
 
 // The largest count that eviction.low_use compares with.
-inline constexpr uint32_t kMaxUseCount = 65'535;
+inline constexpr uint32_t kMaxUseCount = EvictionConfig::kMaxUseCount;
 
 inline void CountUse(RowHeader& header, uint32_t stamp) {
   header.recency = stamp;

@@ -149,9 +149,8 @@ struct CopiedRows {
 // Threads: one owner. Bad arguments are programming errors; Partition checks requests.
 class Table {
  public:
-  static constexpr uint32_t kMaxDim = 1024;
-
-  // Errors: INVALID_ARGUMENT for a dim, capacity, bound or rate out of range.
+  // Checks a partition's share of the capacity; the configuration's reader has checked the rest.
+  // Errors: INVALID_ARGUMENT.
   static Status Validate(const TableConfig& config);
 
   // Upper bound of the address space of a table. Requires a valid config.

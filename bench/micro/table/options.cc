@@ -89,7 +89,7 @@ TableBenchOptions ParseTableBenchOptions(int argc, const char* const* argv) {
   bool no_insert = false;
   bool no_rivals = false;
   Flags flags("bench_table", kAbout);
-  flags.Numbers("dim", options.dims, 1, Table::kMaxDim, {"8,16,64,128"}, "dims of rows");
+  flags.Numbers("dim", options.dims, 1, TableConfig::kMaxDim, {"8,16,64,128"}, "dims of rows");
   flags.Number("rows", options.rows, 0, kMaxRows, {"0"},
                "rows per partition; 0 is 2.5 GB of weights, up to 20 million rows");
   flags.Words("distribution", distributions, {"uniform", "zipf"}, {"uniform,zipf"},

@@ -142,6 +142,9 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
        "or adam"},
       {"learning_rate: 0.5", "nesterov: true", "names: [item",
        "tables.1.optimizer.nesterov: has no effect; remove it, or set momentum above 0"},
+      {"dim: 4", "precision: f16\n    weight_bound: 65505", "weight_bound",
+       "tables.0.weight_bound: 65505 is above the largest f16; use at most 65504, or precision: "
+       "bf16"},
       {"capacity_rows: 1000", "capacity_rows: 1000\n    capacity_bytes: 9", "capacity_bytes",
        "tables.0.capacity_bytes: conflicts with capacity_rows; give one of them"},
       {"capacity_rows: 1000", "eviction: {low_use: {idle_steps: 9}}", "eviction",
