@@ -117,7 +117,7 @@ TEST_CASE("servers of rows are a list or a text", "[config]") {
   CHECK_THAT(Problem("serving: {servers: [host]}"), Catch::StartsWith(":1: serving.servers: "));
   CHECK(Problem("serving: {rows: remote}") ==
         ":1: serving.servers: is missing, which rows: remote needs; give the addresses of "
-        "row-servers");
+        "the row-servers");
 }
 
 TEST_CASE("servers of rows are reached by the cluster's rules of connections", "[config]") {
