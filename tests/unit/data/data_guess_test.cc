@@ -23,14 +23,15 @@
 #include "data/guess/data_sample.h"
 #include "data/guess/row_split.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/data/guessed.h"
 
 namespace simurgh {
 namespace {
 
 using Catch::Contains;
 using Kind = ColumnConfig::Kind;
-
-constexpr uint64_t kAllRows = 1'000'000;
+using testing::ErrorOf;
+using testing::Guessed;
 
 // A file whose rows are made by number.
 std::string Rows(const std::string& header, size_t rows,
@@ -38,34 +39,6 @@ std::string Rows(const std::string& header, size_t rows,
   std::string text = header + "\n";
   for (size_t i = 0; i < rows; ++i) absl::StrAppend(&text, row(i), "\n");
   return text;
-}
-
-struct Guessed {
-  explicit Guessed(const std::string& text, const std::string& label = "",
-                   uint64_t max_rows = kAllRows) {
-    const StatusOr<DataGuess> found =
-        GuessData(folder.Write("a.csv", text), {.max_rows = max_rows, .label = label});
-    INFO(found.status().ToString());
-    REQUIRE(found.ok());
-    guess = *found;
-  }
-  const ColumnGuess& operator[](size_t column) const { return guess.columns.at(column); }
-  Kind kind(size_t column) const { return guess.columns.at(column).config.kind; }
-
-  TemporaryFolder folder;
-  DataGuess guess;
-};
-
-// The error without the folder.
-std::string ErrorOf(const std::string& text, const std::string& label = "") {
-  const TemporaryFolder folder;
-  const StatusOr<DataGuess> guess =
-      GuessData(folder.Write("a.csv", text), {.max_rows = kAllRows, .label = label});
-  REQUIRE_FALSE(guess.ok());
-  CHECK(absl::IsInvalidArgument(guess.status()));
-  std::string message(guess.status().message());
-  REQUIRE_THAT(message, Catch::StartsWith(folder.path()));
-  return message.substr(folder.path().size() + 1);
 }
 
 std::vector<std::string> LinesOf(const std::string& path) {
@@ -223,8 +196,8 @@ TEST_CASE("A guess from a part of the rows says so, and keeps ids that could rep
     });
   };
   CHECK(Guessed(text("user_id")).kind(0) == Kind::kSkip);
-  CHECK(Guessed(text("user_id"), "", 400).kind(0) == Kind::kId);
-  CHECK(Guessed(text("title"), "", 400).kind(0) == Kind::kSkip);
+  CHECK(Guessed(text("user_id"), {.max_rows = 400}).kind(0) == Kind::kId);
+  CHECK(Guessed(text("title"), {.max_rows = 400}).kind(0) == Kind::kSkip);
   const TemporaryFolder folder;
   const auto guess = GuessData(folder.Write("a.csv", text("user_id")), {.max_rows = 200});
   CHECK_THAT(
@@ -625,7 +598,7 @@ TEST_CASE("Rows after those looked at are checked", "[guess]") {
     });
   };
   const auto read = [&](size_t bad) {
-    const Guessed guessed(text(bad), "", 100);
+    const Guessed guessed(text(bad), {.max_rows = 100});
     CHECK_FALSE(guessed.guess.is_whole);
     CHECK(guessed.kind(0) == Kind::kDense);
     return ReadGuessed(guessed.guess, guessed.folder.Path("a.csv"),

@@ -18,34 +18,15 @@
 #include "data/guess/row_split.h"
 #include "data/processing/times.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/data/guessed.h"
 
 namespace simurgh {
 namespace {
 
 using Catch::Contains;
 using Kind = ColumnConfig::Kind;
-
-struct Guessed {
-  explicit Guessed(const std::string& text, const GuessOptions& options = {}) {
-    const StatusOr<DataGuess> found = GuessData(folder.Write("a.csv", text), options);
-    INFO(found.status().ToString());
-    REQUIRE(found.ok());
-    guess = *found;
-  }
-  const ColumnGuess& operator[](size_t column) const { return guess.columns.at(column); }
-  Kind kind(size_t column) const { return guess.columns.at(column).config.kind; }
-
-  TemporaryFolder folder;
-  DataGuess guess;
-};
-
-std::string ErrorOf(const std::string& text, const GuessOptions& options = {}) {
-  const TemporaryFolder folder;
-  const StatusOr<DataGuess> guess = GuessData(folder.Write("a.csv", text), options);
-  REQUIRE_FALSE(guess.ok());
-  CHECK(absl::IsInvalidArgument(guess.status()));
-  return std::string(guess.status().message()).substr(folder.path().size() + 1);
-}
+using testing::ErrorOf;
+using testing::Guessed;
 
 // Rows of a column and a label whose log odds depend on it.
 class Labels {
