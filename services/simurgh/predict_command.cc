@@ -10,7 +10,6 @@
 #include <functional>
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +41,7 @@
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/input_reports.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/predict_input.h"
 #include "services/simurgh/progress.h"
@@ -235,22 +235,9 @@ class FilePrediction {
   const std::vector<Predictor::IdCount>& id_counts() const { return id_counts_; }
   double seconds() const { return seconds_; }
 
-  // Warns of numbers far from those of the training, such as prices in another currency.
   void ReportFarNumbers() {
     MutexLock lock(turn_mutex_);
-    size_t place = 0;
-    for (const ColumnConfig& column : model_->config().data.columns) {
-      if (column.kind != ColumnConfig::Kind::kDense) continue;
-      uint64_t count = 0;
-      for (size_t i = 0; i < column.width && place < far_numbers_.size(); ++i) {
-        count += far_numbers_[place++];
-      }
-      if (count == 0 || !column.fit) continue;
-      PrintWarnings({absl::StrFormat(
-          "column '%s': %d numbers are more than %.0f standard deviations from the mean of the "
-          "training; predictions of such rows are guesses",
-          HeaderName(column), count, kFar)});
-    }
+    far_numbers_.Report(model_->config().data);
   }
   StatusOr<EvaluationResult> Evaluate() {
     MutexLock lock(turn_mutex_);
@@ -426,7 +413,7 @@ class FilePrediction {
     rows_ += chunk.ends.size();
     bad_rows_ += chunk.bad_rows;
     if (options_.evaluates) metrics_.Add(chunk.batch, chunk.probabilities);
-    CountFarNumbers(chunk.batch.dense);
+    far_numbers_.Count(chunk.batch.dense);
     line_.Show("predicting", rows_, "");
     ++written_;
     turn_.NotifyAll();
@@ -437,16 +424,7 @@ class FilePrediction {
     return written;
   }
 
-  void CountFarNumbers(const DenseBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_mutex_) {
-    const MatrixView<const float> rows = batch.matrix();
-    far_numbers_.resize(batch.width);
-    for (size_t row = 0; row < rows.rows(); ++row) {
-      for (size_t c = 0; c < batch.width; ++c) far_numbers_[c] += std::abs(rows(row, c)) > kFar;
-    }
-  }
-
   static constexpr uint64_t kLoggedRows = 10;
-  static constexpr float kFar = 50;  // In standard deviations.
 
   const Options& options_;
   const PredictInput input_;
@@ -473,60 +451,11 @@ class FilePrediction {
   uint64_t bad_rows_ = 0;
   uint64_t problems_ = 0;
   std::string first_problem_;
-  std::vector<uint64_t> far_numbers_ ABSL_GUARDED_BY(turn_mutex_);  // One per dense column.
+  FarNumbers far_numbers_ ABSL_GUARDED_BY(turn_mutex_);
   std::vector<Predictor::IdCount> id_counts_;
   Status result_ ABSL_GUARDED_BY(turn_mutex_);
   std::atomic<bool> failed_ = false;
 };
-
-// Warns of columns whose ids the model does not have. Returns the unseen share of all ids.
-double ReportUnseenIds(const std::vector<FeatureConfig>& features,
-                       const std::vector<Predictor::IdCount>& counts, bool is_csv) {
-  constexpr double kNotable = 0.05;
-  constexpr double kHigh = 0.5;
-  constexpr uint64_t kFewIds = 20;  // Fewer ids prove little.
-  uint64_t occurrences = 0;
-  uint64_t unseen = 0;
-  double highest = 0;
-  std::map<std::string, double> share_of_column;
-  for (size_t f = 0; f < counts.size(); ++f) {
-    const Predictor::IdCount& count = counts[f];
-    occurrences += count.occurrences;
-    unseen += count.unseen;
-    const std::vector<std::string> columns = features[f].sources();
-    if (columns.size() > 1) continue;  // Pairs of known ids are often new.
-    const std::string& column = columns.front();
-    const double share = static_cast<double>(count.unseen) /
-                         static_cast<double>(std::max<uint64_t>(count.occurrences, 1));
-    // Several features of a column have the same ids, so one warning suffices.
-    if (!share_of_column.emplace(column, share).second) continue;
-    // A CSV file has a column even if all its cells are empty; other formats may leave it out.
-    if (count.rows >= (is_csv ? kFewIds : 1) && count.empty_rows == count.rows) {
-      PrintWarnings(
-          {absl::StrCat("column '", column, "' has no id in any row; the input may lack it")});
-    }
-    if (count.occurrences < kFewIds) continue;
-    highest = std::max(highest, share);
-    if (share < kHigh) continue;
-    PrintWarnings({absl::StrFormat(
-        "column '%s': the training saw no row with %.0f %% of the ids; compare how they are "
-        "written with the training data",
-        column, 100 * share)});
-  }
-  if (highest >= kNotable) {
-    std::vector<std::pair<double, std::string>> shares;
-    for (const auto& [column, share] : share_of_column) shares.emplace_back(share, column);
-    std::ranges::sort(shares, std::greater<>{}, &std::pair<double, std::string>::first);
-    constexpr size_t kShown = 20;
-    std::string text;
-    for (size_t i = 0; i < std::min(kShown, shares.size()); ++i) {
-      absl::StrAppendFormat(&text, " %s=%.1f%%", shares[i].second, 100 * shares[i].first);
-    }
-    std::fprintf(stderr, "simurgh: unseen ids by column:%s%s\n", text.c_str(),
-                 shares.size() > kShown ? " ..." : "");
-  }
-  return occurrences == 0 ? 0 : static_cast<double>(unseen) / static_cast<double>(occurrences);
-}
 
 // Errors: INVALID_ARGUMENT if the predictions would replace the rows.
 Status CheckPaths(const std::vector<std::string>& files, const std::string& output) {
