@@ -1,39 +1,21 @@
 """Implements scripts/dev metrics, and tells tests which metrics exist."""
 
+import os
 import pathlib
-import re
+import subprocess
 import sys
 from typing import NamedTuple
 
 PAGE = "config/monitoring/README.md"
 BEGIN = "<!-- begin of generated metrics; scripts/dev metrics writes them -->\n"
 END = "<!-- end of generated metrics -->\n"
+PROGRAMS = ["embedding-ps", "embedding-worker", "nn-worker", "simurgh-feed", "row-server", "simurgh"]
 
 # Part of the name after simurgh_, heading.
 GROUPS = {
     "build": "All processes", "process": "All processes", "rpc": "Calls between daemons",
     "ps": "embedding-ps", "worker": "embedding-worker", "nn": "nn-worker", "loader": "simurgh-feed",
     "serve": "simurgh serve"}
-
-# Labels of calls that do not name them, by file and the argument.
-LABELS = {
-    ("rpc_setup", "labels"): ["side", "method"],
-    ("rpc_setup", "all"): ["side", "method", "code"],
-    ("server_metrics", "labels"): ["table", "cause"],
-    ("server_metrics", "labels_"): ["table"],
-    ("train_report", "labels"): ["task"],
-}
-# Methods of the sources that create a metric. Their type, and labels that they add.
-METHODS = {
-    "GetCounter": ("counter", []),
-    "GetGauge": ("gauge", []),
-    "GetHistogram": ("histogram", []),
-    "AddComputedGauge": ("gauge", []),
-    "CounterOf": ("counter", ["side"]),
-    "Count": ("counter", ["table"]),
-}
-TEXT = r'"(?:[^"\\]|\\.)*"'
-TEXTS = rf"{TEXT}(?:\s*{TEXT})*"
 
 
 class Metric(NamedTuple):
@@ -42,37 +24,17 @@ class Metric(NamedTuple):
     help: str
 
 
-def unquoted(texts):
-    return "".join(one[1:-1] for one in re.findall(TEXT, texts))
-
-
-def arguments(text, begin):
-    """The text from `begin` to the end of the call."""
-    depth, at = 1, begin
-    while depth > 0:
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        at += 1
-    return text[begin:at - 1]
-
-
-def metrics_of_sources():
+def metrics_of_programs():
     """All metrics by name."""
     found = {}
-    paths = [path for root in ("rpc", "src", "services") for path in pathlib.Path(root).rglob("*")
-             if path.suffix in (".h", ".cc")]
-    for path in sorted(paths):
-        text = path.read_text()
-        for match in re.finditer(rf'"(simurgh_\w+)",\s*({TEXTS})', text):
-            methods = re.findall(rf"\b({'|'.join(METHODS)})\(", text[:match.start()])
-            kind, labels = METHODS[methods[-1]]
-            rest = re.sub(TEXTS, lambda one: one[0] if one[0][1:-1].isidentifier() else "",
-                          arguments(text, match.end()))
-            labels = labels + re.findall(r'\{"(\w+)",', rest)
-            for variable in re.findall(r"\b(?:labels_?|all)\b", rest):
-                labels = labels + LABELS[path.stem, variable]
-            metric = Metric(kind, tuple(labels), unquoted(match[2]))
-            if found.setdefault(match[1], metric) != metric:
-                raise SystemExit(f"{path}: {match[1]} differs from an earlier one")
+    for program in PROGRAMS:
+        path = pathlib.Path(os.environ.get("SIMURGH_BIN_DIR", "build/release/bin"), program)
+        text = subprocess.run([path, "--describe-metrics"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        for line in text.splitlines():
+            name, kind, labels, meaning = line.split("\t")
+            metric = Metric(kind, tuple(labels.split()), meaning)
+            if found.setdefault(name, metric) != metric:
+                raise SystemExit(f"{program}: {name} differs from that of another program")
     return found
 
 
@@ -100,14 +62,18 @@ def tables(metrics):
     return "\n".join(lines[1:]) + "\n"
 
 
+def page(metrics):
+    """The whole page, with the list of these metrics."""
+    before, rest = pathlib.Path(PAGE).read_text().split(BEGIN)
+    return before + BEGIN + tables(metrics) + END + rest.split(END)[1]
+
+
 def main():
-    page = pathlib.Path(PAGE)
-    before, rest = page.read_text().split(BEGIN)
-    text = before + BEGIN + tables(metrics_of_sources()) + END + rest.split(END)[1]
+    text = page(metrics_of_programs())
     if "--check" not in sys.argv:
-        page.write_text(text)
-    elif page.read_text() != text:
-        sys.exit(f"{PAGE} differs from the sources; run scripts/dev metrics")
+        pathlib.Path(PAGE).write_text(text)
+    elif pathlib.Path(PAGE).read_text() != text:
+        sys.exit(f"{PAGE} differs from the programs; run scripts/dev metrics")
 
 
 if __name__ == "__main__":

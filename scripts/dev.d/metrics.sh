@@ -5,8 +5,11 @@ if [[ ${1-} == --help ]]; then
   cat <<'TEXT'
 Usage: scripts/dev metrics [--check]
 
-Replaces the generated list of metrics in config/monitoring/README.md. The names, types, labels and
-help texts are those of the sources. --check changes nothing and fails if the list differs.
+Replaces the generated list of metrics in config/monitoring/README.md by what the programs of
+build/release/bin print with --describe-metrics. --check changes nothing and fails if the list differs.
+
+Environment:
+  SIMURGH_BIN_DIR  folder of the programs
 TEXT
   exit 0
 fi

@@ -20,8 +20,7 @@ namespace simurgh {
 class DenseStore : public DenseServer {
  public:
   explicit DenseStore(MetricRegistry& registry)
-      : not_finite_(registry.GetCounter("simurgh_ps_dense_pushes_not_finite_total",
-                                        "Dense pushes dropped because they were not finite.")) {}
+      : not_finite_(registry.Get(kDensePushesNotFiniteTotal)) {}
 
   // Length of the longest range or state so far: an upper bound for response buffers.
   size_t longest() const { return longest_.load(std::memory_order_relaxed); }
@@ -47,6 +46,10 @@ class DenseStore : public DenseServer {
   }
 
  private:
+  static inline const CounterFamily kDensePushesNotFiniteTotal{
+      "simurgh_ps_dense_pushes_not_finite_total",
+      "Dense pushes dropped because they were not finite."};
+
   void NoteNotFinite(const PushDenseCall& call) {
     not_finite_.Add();
     const auto suppressed = not_finite_log_.Admit(LogLimiter::Clock::now());

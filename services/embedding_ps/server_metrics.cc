@@ -9,6 +9,52 @@
 namespace simurgh {
 namespace {
 
+const GaugeFamily kQueuedShares("simurgh_ps_queued_shares",
+                                "Partitions' shares of pulls and pushes that wait or run.");
+const HistogramFamily kWaitSeconds("simurgh_ps_wait_seconds",
+                                   "Time that a share waits for its partition.");
+const CounterFamily kRowsUpdatedTotal("simurgh_ps_rows_updated_total", "Rows that a push updated.");
+const CounterFamily kGradientsMissingTotal("simurgh_ps_gradients_missing_total",
+                                           "Gradients dropped because their row had been evicted.");
+const GaugeFamily kSaveSeconds("simurgh_ps_save_seconds", "Duration of the last save of all rows.");
+const CounterFamily kSavePullWaitsTotal("simurgh_ps_save_pull_waits_total",
+                                        "Pieces of pulls that waited for checkpoint.memory.");
+const CounterFamily kSaveFailuresTotal("simurgh_ps_save_failures_total",
+                                       "Saves of rows that failed.");
+const CounterFamily kLostRowsRestoredTotal(
+    "simurgh_ps_lost_rows_restored_total",
+    "Times that this server went back to the last checkpoint while training went on.");
+const GaugeFamily kTableRows("simurgh_ps_table_rows", "Rows held.", {"table"});
+const GaugeFamily kTableBytes("simurgh_ps_table_bytes", "Memory of rows and index.", {"table"});
+const CounterFamily kTableHitsTotal("simurgh_ps_table_hits_total",
+                                    "Ids of training pulls that had a row.", {"table"});
+const CounterFamily kTableAdmissionsTotal("simurgh_ps_table_admissions_total",
+                                          "Ids of training pulls that got a new row.", {"table"});
+const CounterFamily kTableRejectedAdmissionTotal("simurgh_ps_table_rejected_admission_total",
+                                                 "Ids of training pulls denied a row by admission.",
+                                                 {"table"});
+const CounterFamily kTableRejectedFullTotal("simurgh_ps_table_rejected_full_total",
+                                            "Ids of training pulls denied a row by a full table.",
+                                            {"table"});
+const CounterFamily kTableGradientsNotFiniteTotal("simurgh_ps_table_gradients_not_finite_total",
+                                                  "Gradients dropped because they were not finite.",
+                                                  {"table"});
+const CounterFamily kTableRowsNotFiniteTotal(
+    "simurgh_ps_table_rows_not_finite_total",
+    "Updates whose result was not finite: see when_not_finite.", {"table"});
+const CounterFamily kTableEvictionsTotal("simurgh_ps_table_evictions_total",
+                                         "Rows evicted, by cause.", {"table", "cause"});
+const HistogramFamily kTableRowAgeSteps(
+    "simurgh_ps_table_row_age_steps",
+    "Steps since the previous training pull of a row, for every eighth hit. The sum uses "
+    "the upper bound of each bucket.",
+    {"table"});
+const GaugeFamily kTableDistinctIds(
+    "simurgh_ps_table_distinct_ids",
+    "Estimated number of distinct ids in training pulls; standard error 2.3 %.", {"table"});
+const GaugeFamily kMemoryBudgetBytes("simurgh_ps_memory_budget_bytes",
+                                     "embedding_ps.memory_budget, if it is set.");
+
 // Reports 1, 2, 4, ..., 256 of a partition update the distinct-id estimate, then every 256th.
 constexpr uint64_t kDistinctEvery = 256;
 
@@ -30,11 +76,11 @@ TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, s
                            uint64_t capacity_rows)
     : registry_(registry),
       capacity_rows_(capacity_rows),
-      labels_{{"table", table}},
+      table_(table),
       reported_(partitions),
       sizes_(partitions),
-      rows_(registry.GetGauge("simurgh_ps_table_rows", "Rows held.", labels_)),
-      bytes_(registry.GetGauge("simurgh_ps_table_bytes", "Memory of rows and index.", labels_)) {}
+      rows_(registry.Get(kTableRows, {table})),
+      bytes_(registry.Get(kTableBytes, {table})) {}
 
 void TableMetrics::Report(size_t partition, const Table& table) {
   if (reported_[partition] == nullptr) reported_[partition] = std::make_unique<Reported>();
@@ -43,28 +89,20 @@ void TableMetrics::Report(size_t partition, const Table& table) {
   const TableStats& before = reported.stats;
   {
     const MutexLock lock(mutex_);
-    Count(now.hits - before.hits, "simurgh_ps_table_hits_total",
-          "Ids of training pulls that had a row.", hits_);
-    Count(now.created - before.created, "simurgh_ps_table_admissions_total",
-          "Ids of training pulls that got a new row.", admitted_);
-    Count(now.rejected_admission - before.rejected_admission,
-          "simurgh_ps_table_rejected_admission_total",
-          "Ids of training pulls denied a row by admission.", rejected_admission_);
-    Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
-          "Ids of training pulls denied a row by a full table.", rejected_full_);
-    Count(now.gradients_not_finite - before.gradients_not_finite,
-          "simurgh_ps_table_gradients_not_finite_total",
-          "Gradients dropped because they were not finite.", gradients_not_finite_);
-    Count(now.rows_not_finite - before.rows_not_finite, "simurgh_ps_table_rows_not_finite_total",
-          "Updates whose result was not finite: see when_not_finite.", rows_not_finite_);
+    Count(now.hits - before.hits, kTableHitsTotal, hits_);
+    Count(now.created - before.created, kTableAdmissionsTotal, admitted_);
+    Count(now.rejected_admission - before.rejected_admission, kTableRejectedAdmissionTotal,
+          rejected_admission_);
+    Count(now.rejected_full - before.rejected_full, kTableRejectedFullTotal, rejected_full_);
+    Count(now.gradients_not_finite - before.gradients_not_finite, kTableGradientsNotFiniteTotal,
+          gradients_not_finite_);
+    Count(now.rows_not_finite - before.rows_not_finite, kTableRowsNotFiniteTotal, rows_not_finite_);
     for (size_t cause = 0; cause < kEvictionCauses; ++cause) {
       const uint64_t count = now.evicted_for[cause] - before.evicted_for[cause];
       if (count == 0) continue;
       if (evicted_[cause] == nullptr) {
-        MetricLabels labels = labels_;
-        labels.emplace_back("cause", kEvictionCauseNames.at(cause));
-        evicted_[cause] = &registry_.GetCounter("simurgh_ps_table_evictions_total",
-                                                "Rows evicted, by cause.", std::move(labels));
+        evicted_[cause] =
+            &registry_.Get(kTableEvictionsTotal, {table_, kEvictionCauseNames.at(cause)});
       }
       evicted_[cause]->Add(count);
     }
@@ -73,11 +111,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
       const uint64_t count = now.pulled_before[i] - before.pulled_before[i];
       if (count == 0) continue;
       if (ages_ == nullptr) {
-        ages_ = &registry_.GetHistogram(
-            "simurgh_ps_table_row_age_steps",
-            "Steps since the previous training pull of a row, for every eighth hit. The sum uses "
-            "the upper bound of each bucket.",
-            AgeBounds(), labels_);
+        ages_ = &registry_.Get(kTableRowAgeSteps, AgeBounds(), {table_});
       }
       ages_->Observe(static_cast<double>((uint64_t{1} << i) - 1), count);
     }
@@ -85,9 +119,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
       distinct_.Merge(table.distinct_ids());
       WarnOfEvictions(now, table.distinct_ids().Estimate());
       if (distinct_gauge_ == nullptr) {
-        distinct_gauge_ = &registry_.GetGauge(
-            "simurgh_ps_table_distinct_ids",
-            "Estimated number of distinct ids in training pulls; standard error 2.3 %.", labels_);
+        distinct_gauge_ = &registry_.Get(kTableDistinctIds, {table_});
       }
       const double distinct = distinct_.Estimate();
       distinct_gauge_->Add(distinct - std::exchange(reported_distinct_, distinct));
@@ -110,8 +142,8 @@ void TableMetrics::WarnOfEvictions(const TableStats& stats, double distinct) {
   spdlog::warn(
       "a full table evicts rows of ids that come back; raise its capacity{}: table={} "
       "capacity_rows={} evicted_rows={}",
-      stats.evicted_for[kMemory] > 0 ? ", or embedding_ps.memory_budget" : "",
-      labels_.front().second, capacity_rows_, evicted);
+      stats.evicted_for[kMemory] > 0 ? ", or embedding_ps.memory_budget" : "", table_,
+      capacity_rows_, evicted);
 }
 
 void TableMetrics::WarnOfLostRows(const TableStats& stats) {
@@ -123,7 +155,7 @@ void TableMetrics::WarnOfLostRows(const TableStats& stats) {
   spdlog::warn(
       "a full table evicts rows of the model for new ids; raise its capacity: table={} "
       "capacity_rows={} loaded_rows={} evicted_rows={}",
-      labels_.front().second, capacity_rows_, loaded, evicted);
+      table_, capacity_rows_, loaded, evicted);
 }
 
 void TableMetrics::ReportSize(size_t partition, const Table& table) {
@@ -138,18 +170,23 @@ void TableMetrics::ReportSize(size_t partition, const Table& table) {
 
 void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }
 
-void TableMetrics::Count(uint64_t difference, const char* name, const char* help,
-                         Counter*& counter) {
+void TableMetrics::Count(uint64_t difference, const CounterFamily& family, Counter*& counter) {
   if (difference == 0) return;
-  if (counter == nullptr) counter = &registry_.GetCounter(name, help, labels_);
+  if (counter == nullptr) counter = &registry_.Get(family, {table_});
   counter->Add(difference);
 }
 
 ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config)
-    : registry_(registry) {
+    : queued_(registry.Get(kQueuedShares)),
+      wait_seconds_(registry.Get(kWaitSeconds, LatencyBuckets())),
+      updated_(registry.Get(kRowsUpdatedTotal)),
+      missing_(registry.Get(kGradientsMissingTotal)),
+      save_seconds_(registry.Get(kSaveSeconds)),
+      pull_waits_(registry.Get(kSavePullWaitsTotal)),
+      save_failures_(registry.Get(kSaveFailuresTotal)),
+      lost_rows_restored_(registry.Get(kLostRowsRestoredTotal)) {
   if (config.embedding_ps.memory_budget > 0) {
-    registry.GetGauge("simurgh_ps_memory_budget_bytes", "embedding_ps.memory_budget, if it is set.")
-        .Set(static_cast<double>(config.embedding_ps.memory_budget));
+    registry.Get(kMemoryBudgetBytes).Set(static_cast<double>(config.embedding_ps.memory_budget));
   }
   for (const TableConfig& table : config.tables) {
     tables_.push_back(

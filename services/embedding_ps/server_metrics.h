@@ -49,7 +49,7 @@ class TableMetrics {
     bool is_reported = false;
   };
 
-  void Count(uint64_t difference, const char* name, const char* help, Counter*& counter)
+  void Count(uint64_t difference, const CounterFamily& family, Counter*& counter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Warns once if a full table with rows of a checkpoint has evicted a quarter as many as it has.
@@ -62,7 +62,7 @@ class TableMetrics {
   MetricRegistry& registry_;
   const uint64_t capacity_rows_;
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
-  const MetricLabels labels_;
+  const std::string table_;
   // One per partition; each belongs to the partition's thread.
   std::vector<std::unique_ptr<Reported>> reported_;
   std::vector<Size> sizes_;
@@ -114,24 +114,14 @@ class ServerMetrics {
   void OnLostRowsRestored() { lost_rows_restored_.Add(1); }
 
  private:
-  MetricRegistry& registry_;
-  Gauge& queued_ = registry_.GetGauge("simurgh_ps_queued_shares",
-                                      "Partitions' shares of pulls and pushes that wait or run.");
-  Histogram& wait_seconds_ = registry_.GetHistogram(
-      "simurgh_ps_wait_seconds", "Time that a share waits for its partition.", LatencyBuckets());
-  Counter& updated_ =
-      registry_.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.");
-  Counter& missing_ = registry_.GetCounter("simurgh_ps_gradients_missing_total",
-                                           "Gradients dropped because their row had been evicted.");
-  Gauge& save_seconds_ =
-      registry_.GetGauge("simurgh_ps_save_seconds", "Duration of the last save of all rows.");
-  Counter& pull_waits_ = registry_.GetCounter("simurgh_ps_save_pull_waits_total",
-                                              "Pieces of pulls that waited for checkpoint.memory.");
-  Counter& save_failures_ =
-      registry_.GetCounter("simurgh_ps_save_failures_total", "Saves of rows that failed.");
-  Counter& lost_rows_restored_ = registry_.GetCounter(
-      "simurgh_ps_lost_rows_restored_total",
-      "Times that this server went back to the last checkpoint while training went on.");
+  Gauge& queued_;
+  Histogram& wait_seconds_;
+  Counter& updated_;
+  Counter& missing_;
+  Gauge& save_seconds_;
+  Counter& pull_waits_;
+  Counter& save_failures_;
+  Counter& lost_rows_restored_;
   std::vector<std::unique_ptr<TableMetrics>> tables_;
 };
 

@@ -27,6 +27,13 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kBatchesTotal("simurgh_loader_batches_total",
+                                  "Batches submitted to the nn-worker.");
+const CounterFamily kSamplesTotal("simurgh_loader_samples_total",
+                                  "Samples submitted to the nn-worker.");
+const CounterFamily kSkippedRowsTotal("simurgh_loader_skipped_rows_total",
+                                      "Bad rows of the share that were skipped, in all readings.");
+
 // Logs the progress at an interval.
 class Progress {
  public:
@@ -97,13 +104,9 @@ class Feeder : public Daemon {
         index_(context.index()),
         identities_(config_.data.on_change),
         bad_rows_(config_.checkpoint, absl::StrCat("-loader-", index_)),
-        batches_(context.metrics().GetCounter("simurgh_loader_batches_total",
-                                              "Batches submitted to the nn-worker.")),
-        samples_(context.metrics().GetCounter("simurgh_loader_samples_total",
-                                              "Samples submitted to the nn-worker.")),
-        skipped_rows_(context.metrics().GetCounter(
-            "simurgh_loader_skipped_rows_total",
-            "Bad rows of the share that were skipped, in all readings.")),
+        batches_(context.metrics().Get(kBatchesTotal)),
+        samples_(context.metrics().Get(kSamplesTotal)),
+        skipped_rows_(context.metrics().Get(kSkippedRowsTotal)),
         progress_(config_.training.progress_interval),
         observer_(context.metrics(), RpcSide::kClient) {}
 

@@ -15,6 +15,20 @@
 namespace simurgh {
 namespace {
 
+const GaugeFamily kCheckpointTimeSeconds("simurgh_nn_checkpoint_time_seconds",
+                                         "Unix time of the newest checkpoint's step.");
+const GaugeFamily kCheckpointStep("simurgh_nn_checkpoint_step", "Step of the newest checkpoint.");
+const GaugeFamily kCheckpointSeconds("simurgh_nn_checkpoint_seconds",
+                                     "Duration of the last complete save.");
+const GaugeFamily kCheckpointRows("simurgh_nn_checkpoint_rows", "Rows of the newest checkpoint.");
+const CounterFamily kCheckpointFailuresTotal("simurgh_nn_checkpoint_failures_total",
+                                             "Checkpoints that could not be saved.");
+const CounterFamily kCheckpointSkippedTotal(
+    "simurgh_nn_checkpoint_skipped_total",
+    "Intervals of checkpoint.every without a checkpoint, since a save took longer.");
+const GaugeFamily kCheckpointEverySeconds("simurgh_nn_checkpoint_every_seconds",
+                                          "checkpoint.every, if it is set.");
+
 // Interval of calls that keep the run alive on the servers, while a failed save waits for a
 // request.
 constexpr std::chrono::seconds kKeepAlive{1};
@@ -47,21 +61,15 @@ Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best
     : best_(best),
       prepare_(std::move(prepare)),
       load_(std::move(load)),
-      time_(registry.GetGauge("simurgh_nn_checkpoint_time_seconds",
-                              "Unix time of the newest checkpoint's step.")),
-      step_(registry.GetGauge("simurgh_nn_checkpoint_step", "Step of the newest checkpoint.")),
-      seconds_(registry.GetGauge("simurgh_nn_checkpoint_seconds",
-                                 "Duration of the last complete save.")),
-      rows_(registry.GetGauge("simurgh_nn_checkpoint_rows", "Rows of the newest checkpoint.")),
-      failures_(registry.GetCounter("simurgh_nn_checkpoint_failures_total",
-                                    "Checkpoints that could not be saved.")),
-      skipped_(registry.GetCounter(
-          "simurgh_nn_checkpoint_skipped_total",
-          "Intervals of checkpoint.every without a checkpoint, since a save took longer.")),
+      time_(registry.Get(kCheckpointTimeSeconds)),
+      step_(registry.Get(kCheckpointStep)),
+      seconds_(registry.Get(kCheckpointSeconds)),
+      rows_(registry.Get(kCheckpointRows)),
+      failures_(registry.Get(kCheckpointFailuresTotal)),
+      skipped_(registry.Get(kCheckpointSkippedTotal)),
       schedule_(config, Clock::now()) {
   if (config.every.count() == 0) return;
-  registry.GetGauge("simurgh_nn_checkpoint_every_seconds", "checkpoint.every, if it is set.")
-      .Set(std::chrono::duration<double>(config.every).count());
+  registry.Get(kCheckpointEverySeconds).Set(std::chrono::duration<double>(config.every).count());
 }
 
 Checkpointer::~Checkpointer() {

@@ -124,8 +124,7 @@ LoaderService::LoaderService(const ClusterConfig& config, uint32_t rank, LoaderB
       rank_(rank),
       input_(InputAgreement(config)),
       buffer_(buffer),
-      waits_(registry.GetCounter("simurgh_nn_feed_waits_total",
-                                 "Times that a loader's batch waited for its turn or for space.")),
+      waits_(registry.Get(kFeedWaitsTotal)),
       waiters_(std::make_shared<rpc::WaitList>(executor)) {
   buffer_.SetOnChange([waiters = waiters_, executor] {
     rpc::asio::post(executor, [waiters] { waiters->NotifyAll(); });

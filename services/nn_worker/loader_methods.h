@@ -21,6 +21,10 @@ namespace simurgh {
 // Lifetime: config, with its statistics fitted, and buffer outlive this; this outlives the server.
 class LoaderService {
  public:
+  static inline const CounterFamily kFeedWaitsTotal{
+      "simurgh_nn_feed_waits_total",
+      "Times that a loader's batch waited for its turn or for space."};
+
   // rank: index into config.nn_worker.instances.
   LoaderService(const ClusterConfig& config, uint32_t rank, LoaderBuffer& buffer,
                 MetricRegistry& registry, rpc::asio::any_io_executor executor);

@@ -40,6 +40,9 @@
 namespace simurgh {
 namespace {
 
+const GaugeFamily kCheckpointGeneration("simurgh_nn_checkpoint_generation",
+                                        "Generation of new checkpoints.");
+
 // Time that pending calls have after a stop before they are cancelled.
 constexpr std::chrono::seconds kStopGrace{3};
 // Time to tell the servers that the run has ended.
@@ -94,7 +97,7 @@ class NnWorker : public Daemon {
                            daemon->run_, daemon->best_, SaverEnvironment(), !update.empty()));
       daemon->run_ = daemon->saver_->run();
       context.metrics()
-          .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")
+          .Get(kCheckpointGeneration)
           .Set(static_cast<double>(daemon->saver_->generation()));
       daemon->token_link_.emplace(context.config());
     }

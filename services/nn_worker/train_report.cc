@@ -14,6 +14,49 @@
 namespace simurgh {
 namespace {
 
+const HistogramFamily kStageSeconds("simurgh_nn_stage_seconds",
+                                    "Time a step spends waiting for embeddings and computing.",
+                                    {"stage"});
+const CounterFamily kStepsTotal("simurgh_nn_steps_total", "Training steps.");
+const CounterFamily kSkippedStepsTotal(
+    "simurgh_nn_skipped_steps_total",
+    "Steps skipped because the loss or a gradient was not finite.");
+const CounterFamily kSamplesTotal("simurgh_nn_samples_total", "Samples trained on.");
+const GaugeFamily kQueuedBatches("simurgh_nn_queued_batches",
+                                 "Batches that have been read and are not pulled yet.");
+const GaugeFamily kLoss("simurgh_nn_loss", "Mean loss since the last report.");
+const GaugeFamily kAuc("simurgh_nn_auc",
+                       "AUC of the latest predictions, each made before training on it.");
+const GaugeFamily kWindowLoss("simurgh_nn_window_loss",
+                              "Mean loss of the latest predictions, each made before its step.");
+const GaugeFamily kWindowCalibration(
+    "simurgh_nn_window_calibration",
+    "Mean of the latest predictions over the mean of their labels.");
+const GaugeFamily kRmse("simurgh_nn_rmse",
+                        "Root mean squared error since the last report, of predictions "
+                        "made before training on them; labels of numbers.");
+const GaugeFamily kValidationAuc("simurgh_nn_validation_auc", "AUC of the last validation.");
+const GaugeFamily kValidationLogLoss("simurgh_nn_validation_log_loss",
+                                     "Log loss of the last validation.");
+const GaugeFamily kValidationRmse(
+    "simurgh_nn_validation_rmse",
+    "Root mean squared error of the last validation; labels of numbers.");
+const HistogramFamily kStalenessSteps(
+    "simurgh_nn_staleness_steps",
+    "Earlier steps of this rank that were unacknowledged at a batch's pull.");
+const HistogramFamily kDenseStalenessPushes(
+    "simurgh_nn_dense_staleness_pushes",
+    "Mode async: dense pushes of all ranks between the weights of a push and itself.");
+const HistogramFamily kCheckpointWaitSeconds("simurgh_nn_checkpoint_wait_seconds",
+                                             "Time that training waited for a checkpoint.");
+const GaugeFamily kTaskAuc(
+    "simurgh_nn_task_auc",
+    "AUC of the latest predictions of one label, each made before training on it.", {"task"});
+const GaugeFamily kTaskRmse("simurgh_nn_task_rmse",
+                            "Root mean squared error of one label since the last report, of "
+                            "predictions made before training on them.",
+                            {"task"});
+
 // Returns metrics with all digits of a double: logs of two runs show whether they are equal to the
 // bit.
 std::string MetricsText(const EvaluationResult& result) {
@@ -161,24 +204,31 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
 
 TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
                          const TrainingConfig& training)
-    : registry_(registry),
-      tasks_(std::move(tasks)),
+    : tasks_(std::move(tasks)),
       is_endless_(training.epochs == 0),
       epochs_(training.epochs),
       max_steps_(static_cast<double>(training.max_steps)),
-      course_(training) {
+      course_(training),
+      steps_(registry.Get(kStepsTotal)),
+      skipped_(registry.Get(kSkippedStepsTotal)),
+      samples_(registry.Get(kSamplesTotal)),
+      queued_(registry.Get(kQueuedBatches)),
+      loss_(registry.Get(kLoss)),
+      auc_(registry.Get(kAuc)),
+      window_loss_(registry.Get(kWindowLoss)),
+      window_calibration_(registry.Get(kWindowCalibration)),
+      rmse_(registry.Get(kRmse)),
+      validation_auc_(registry.Get(kValidationAuc)),
+      validation_log_loss_(registry.Get(kValidationLogLoss)),
+      validation_rmse_(registry.Get(kValidationRmse)),
+      staleness_(registry.Get(kStalenessSteps, PowersOfTwo(kMaxStaleness))),
+      dense_staleness_(registry.Get(kDenseStalenessPushes, PowersOfTwo(kMaxDenseStaleness))),
+      wait_seconds_(registry.Get(kStageSeconds, LatencyBuckets(), {"wait"})),
+      compute_seconds_(registry.Get(kStageSeconds, LatencyBuckets(), {"compute"})),
+      checkpoint_seconds_(registry.Get(kCheckpointWaitSeconds, LatencyBuckets())) {
   if (tasks_.size() == 1) return;
   for (const std::string& task : tasks_) {
-    const MetricLabels labels = {{"task", task}};
-    task_gauges_.push_back(
-        {registry.GetGauge(
-             "simurgh_nn_task_auc",
-             "AUC of the latest predictions of one label, each made before training on it.",
-             labels),
-         registry.GetGauge("simurgh_nn_task_rmse",
-                           "Root mean squared error of one label since the last report, of "
-                           "predictions made before training on them.",
-                           labels)});
+    task_gauges_.push_back({registry.Get(kTaskAuc, {task}), registry.Get(kTaskRmse, {task})});
   }
 }
 

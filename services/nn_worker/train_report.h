@@ -74,13 +74,6 @@ class TrainReport : public TrainObserver {
   static constexpr uint64_t kMaxStaleness = 1'024;
   static constexpr uint64_t kMaxDenseStaleness = 65'536;
 
-  Histogram& StageSeconds(const char* stage) const {
-    return registry_.GetHistogram("simurgh_nn_stage_seconds",
-                                  "Time a step spends waiting for embeddings and computing.",
-                                  LatencyBuckets(), {{"stage", stage}});
-  }
-
-  MetricRegistry& registry_;
   const std::vector<std::string> tasks_;
   const bool is_endless_;
   const double epochs_;
@@ -90,45 +83,24 @@ class TrainReport : public TrainObserver {
   double rows_ = 0;       // Best estimate so far of an epoch's number of rows; 0: none.
   double rows_part_ = 0;  // Share of the rows that had been read when `rows_` was estimated.
   LogLimiter skipped_log_{/*lines=*/10, std::chrono::seconds(10)};
-  Counter& steps_ = registry_.GetCounter("simurgh_nn_steps_total", "Training steps.");
-  Counter& skipped_ =
-      registry_.GetCounter("simurgh_nn_skipped_steps_total",
-                           "Steps skipped because the loss or a gradient was not finite.");
-  Counter& samples_ = registry_.GetCounter("simurgh_nn_samples_total", "Samples trained on.");
-  Gauge& queued_ = registry_.GetGauge("simurgh_nn_queued_batches",
-                                      "Batches that have been read and are not pulled yet.");
-  Gauge& loss_ = registry_.GetGauge("simurgh_nn_loss", "Mean loss since the last report.");
-  Gauge& auc_ = registry_.GetGauge(
-      "simurgh_nn_auc", "AUC of the latest predictions, each made before training on it.");
-  Gauge& window_loss_ = registry_.GetGauge(
-      "simurgh_nn_window_loss", "Mean loss of the latest predictions, each made before its step.");
-  Gauge& window_calibration_ =
-      registry_.GetGauge("simurgh_nn_window_calibration",
-                         "Mean of the latest predictions over the mean of their labels.");
-  Gauge& rmse_ = registry_.GetGauge("simurgh_nn_rmse",
-                                    "Root mean squared error since the last report, of predictions "
-                                    "made before training on them; labels of numbers.");
-  Gauge& validation_auc_ =
-      registry_.GetGauge("simurgh_nn_validation_auc", "AUC of the last validation.");
-  Gauge& validation_log_loss_ =
-      registry_.GetGauge("simurgh_nn_validation_log_loss", "Log loss of the last validation.");
-  Gauge& validation_rmse_ =
-      registry_.GetGauge("simurgh_nn_validation_rmse",
-                         "Root mean squared error of the last validation; labels of numbers.");
+  Counter& steps_;
+  Counter& skipped_;
+  Counter& samples_;
+  Gauge& queued_;
+  Gauge& loss_;
+  Gauge& auc_;
+  Gauge& window_loss_;
+  Gauge& window_calibration_;
+  Gauge& rmse_;
+  Gauge& validation_auc_;
+  Gauge& validation_log_loss_;
+  Gauge& validation_rmse_;
   std::vector<TaskGauges> task_gauges_;
-  Histogram& staleness_ = registry_.GetHistogram(
-      "simurgh_nn_staleness_steps",
-      "Earlier steps of this rank that were unacknowledged at a batch's pull.",
-      PowersOfTwo(kMaxStaleness));
-  Histogram& dense_staleness_ = registry_.GetHistogram(
-      "simurgh_nn_dense_staleness_pushes",
-      "Mode async: dense pushes of all ranks between the weights of a push and itself.",
-      PowersOfTwo(kMaxDenseStaleness));
-  Histogram& wait_seconds_ = StageSeconds("wait");
-  Histogram& compute_seconds_ = StageSeconds("compute");
-  Histogram& checkpoint_seconds_ =
-      registry_.GetHistogram("simurgh_nn_checkpoint_wait_seconds",
-                             "Time that training waited for a checkpoint.", LatencyBuckets());
+  Histogram& staleness_;
+  Histogram& dense_staleness_;
+  Histogram& wait_seconds_;
+  Histogram& compute_seconds_;
+  Histogram& checkpoint_seconds_;
 };
 
 }  // namespace simurgh

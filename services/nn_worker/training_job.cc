@@ -28,6 +28,14 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kSkippedRowsTotal("simurgh_nn_skipped_rows_total",
+                                      "Bad rows that were skipped, in all readings.", {"data"});
+const GaugeFamily kQueueLimitBatches("simurgh_nn_queue_limit_batches",
+                                     "training.loader_queue_batches.");
+const GaugeFamily kStalenessLimitSteps(
+    "simurgh_nn_staleness_limit_steps",
+    "Largest possible simurgh_nn_staleness_steps, except in mode async.");
+
 class JobReader final : public BatchReader {
  public:
   JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
@@ -84,8 +92,7 @@ class JobReader final : public BatchReader {
 };
 
 Counter& SkippedRowsOf(MetricRegistry& registry, const char* data) {
-  return registry.GetCounter("simurgh_nn_skipped_rows_total",
-                             "Bad rows that were skipped, in all readings.", {{"data", data}});
+  return registry.Get(kSkippedRowsTotal, {data});
 }
 
 // Returns the address without the port; equal for instances of one machine.
@@ -215,13 +222,9 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
       skipped_test_rows_(SkippedRowsOf(registry, "test")) {
-  registry.GetGauge("simurgh_nn_queue_limit_batches", "training.loader_queue_batches.")
-      .Set(config.training.loader_queue_batches);
+  registry.Get(kQueueLimitBatches).Set(config.training.loader_queue_batches);
   if (config.training.mode == TrainingConfig::Mode::kAsync) return;
-  registry
-      .GetGauge("simurgh_nn_staleness_limit_steps",
-                "Largest possible simurgh_nn_staleness_steps, except in mode async.")
-      .Set(config.training.staleness - 1.0);
+  registry.Get(kStalenessLimitSteps).Set(config.training.staleness - 1.0);
 }
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,

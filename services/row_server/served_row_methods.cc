@@ -12,11 +12,13 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kReadIdsTotal("simurgh_serve_read_ids_total", "Ids that clients have read.");
+const CounterFamily kReadAbsentIdsTotal("simurgh_serve_read_absent_ids_total",
+                                        "Ids that clients have read and that have no row.");
+
 struct Counters {
   explicit Counters(MetricRegistry& registry)
-      : ids(registry.GetCounter("simurgh_serve_read_ids_total", "Ids that clients have read.")),
-        absent(registry.GetCounter("simurgh_serve_read_absent_ids_total",
-                                   "Ids that clients have read and that have no row.")) {}
+      : ids(registry.Get(kReadIdsTotal)), absent(registry.Get(kReadAbsentIdsTotal)) {}
 
   Counter& ids;
   Counter& absent;

@@ -43,6 +43,7 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
   DaemonFlags flags;
   std::string index;
   bool describes = false;
+  bool describes_metrics = false;
   po::options_description options("Options");
   options.add_options()("config", po::value(&flags.config_path)->value_name("FILE"),
                         "read this YAML file, the same for all daemons")(
@@ -60,6 +61,8 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
       "log lines of text, or of json")("help", "print this help and exit")(
       "describe-config", po::bool_switch(&describes),
       "print the reference of all configuration keys as Markdown and exit")(
+      "describe-metrics", po::bool_switch(&describes_metrics),
+      "print names, types, labels and meanings of all metrics, with tabs between them, and exit")(
       "version", "print the version and exit");
   if (!usage.own_options.options().empty()) options.add(usage.own_options);
   const std::string text =
@@ -72,6 +75,10 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
   if (!runs) return std::nullopt;
   if (describes) {
     out << DescribeConfig();
+    return std::nullopt;
+  }
+  if (describes_metrics) {
+    out << MetricFamily::DescribeAll();
     return std::nullopt;
   }
   if (flags.config_path.empty() && usage.arguments.starts_with("--config")) {

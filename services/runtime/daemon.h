@@ -45,8 +45,8 @@ struct ProgramUsage {
   boost::program_options::options_description own_options{"Options of this program"};
 };
 
-// Parses a command line. Returns nothing after --help, --version or --describe-config, which write
-// to `out`.
+// Parses a command line. Returns nothing after --help, --version, --describe-config or
+// --describe-metrics, which write to `out`.
 //
 // Errors: INVALID_ARGUMENT, one line, for an unknown or incomplete flag, a positional argument, a
 // value out of range, or a missing --config.

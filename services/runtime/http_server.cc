@@ -23,6 +23,20 @@
 namespace simurgh {
 namespace {
 
+const GaugeFamily kConnections("simurgh_serve_connections", "Open connections.");
+const CounterFamily kReceivedBytesTotal("simurgh_serve_received_bytes_total", "Bytes received.");
+const CounterFamily kSentBytesTotal("simurgh_serve_sent_bytes_total", "Bytes sent.");
+const CounterFamily kEvictedConnectionsTotal("simurgh_serve_evicted_connections_total",
+                                             "Connections closed to make room for new ones.");
+const CounterFamily kRequestsTotal("simurgh_serve_requests_total",
+                                   "Answered requests, by route and status code.",
+                                   {"route", "code"});
+const HistogramFamily kRequestSeconds(
+    "simurgh_serve_request_seconds",
+    "Time of a request, by stage; all: from its first byte to the "
+    "end of the response.",
+    {"stage"});
+
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using rpc::Clock;
@@ -147,12 +161,10 @@ class Server final : public HttpServer {
       : options_(options),
         handler_(handler),
         registry_(registry),
-        connections_(registry.GetGauge("simurgh_serve_connections", "Open connections.")),
-        received_total_(
-            registry.GetCounter("simurgh_serve_received_bytes_total", "Bytes received.")),
-        sent_total_(registry.GetCounter("simurgh_serve_sent_bytes_total", "Bytes sent.")),
-        closed_total_(registry.GetCounter("simurgh_serve_evicted_connections_total",
-                                          "Connections closed to make room for new ones.")),
+        connections_(registry.Get(kConnections)),
+        received_total_(registry.Get(kReceivedBytesTotal)),
+        sent_total_(registry.Get(kSentBytesTotal)),
+        closed_total_(registry.Get(kEvictedConnectionsTotal)),
         read_seconds_(StageSeconds(registry, "read")),
         write_seconds_(StageSeconds(registry, "write")),
         all_seconds_(StageSeconds(registry, "all")),
@@ -471,9 +483,7 @@ class Server final : public HttpServer {
   void Count(const HttpResponse& response) {
     Counter*& counter = requests_[{response.route, response.code}];
     if (counter == nullptr) {
-      counter = &registry_.GetCounter(
-          "simurgh_serve_requests_total", "Answered requests, by route and status code.",
-          {{"route", response.route}, {"code", absl::StrCat(response.code)}});
+      counter = &registry_.Get(kRequestsTotal, {response.route, absl::StrCat(response.code)});
     }
     counter->Add();
   }
@@ -503,10 +513,7 @@ class Server final : public HttpServer {
 }  // namespace
 
 Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
-  return registry.GetHistogram("simurgh_serve_request_seconds",
-                               "Time of a request, by stage; all: from its first byte to the "
-                               "end of the response.",
-                               LatencyBuckets(), {{"stage", stage}});
+  return registry.Get(kRequestSeconds, LatencyBuckets(), {stage});
 }
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const Options& options,

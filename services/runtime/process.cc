@@ -26,6 +26,15 @@
 namespace simurgh {
 namespace {
 
+const GaugeFamily kBuildInfo("simurgh_build_info", "Always 1; the labels name the program.",
+                             {"service", "version"});
+const GaugeFamily kReady("simurgh_process_ready", "1 if /readyz answers 200, else 0.");
+const GaugeFamily kResidentBytes("simurgh_process_resident_bytes", "Resident memory.");
+const GaugeFamily kTimeSeconds("simurgh_process_time_seconds",
+                               "Unix time of the machine, to compare clocks.");
+const GaugeFamily kUptimeSeconds("simurgh_process_uptime_seconds",
+                                 "Time since the process started.");
+
 constexpr int kHandled[] = {SIGTERM, SIGINT, SIGHUP};
 
 // how: SIG_BLOCK or SIG_UNBLOCK. Applies to the calling thread and those it starts later.
@@ -90,25 +99,17 @@ bool AwaitStop(const std::stop_token& stop, std::chrono::milliseconds patience) 
 
 void AddProcessMetrics(MetricRegistry& registry, const std::string& role,
                        std::function<Readiness()> readiness) {
-  registry
-      .GetGauge("simurgh_build_info", "Always 1; the labels name the program.",
-                {{"service", role}, {"version", Version()}})
-      .Set(1);
+  registry.Get(kBuildInfo, {role, Version()}).Set(1);
   registry.AddComputedGauge(
-      "simurgh_process_ready", "1 if /readyz answers 200, else 0.", {},
-      [readiness = std::move(readiness)] { return readiness().ready ? 1 : 0; });
-  registry.AddComputedGauge("simurgh_process_resident_bytes", "Resident memory.", {},
-                            ResidentBytes);
-  registry.AddComputedGauge("simurgh_process_time_seconds",
-                            "Unix time of the machine, to compare clocks.", {}, [] {
-                              const auto now = std::chrono::system_clock::now();
-                              return std::chrono::duration<double>(now.time_since_epoch()).count();
-                            });
-  registry.AddComputedGauge(
-      "simurgh_process_uptime_seconds", "Time since the process started.", {},
-      [start = std::chrono::steady_clock::now()] {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      });
+      kReady, {}, [readiness = std::move(readiness)] { return readiness().ready ? 1 : 0; });
+  registry.AddComputedGauge(kResidentBytes, {}, ResidentBytes);
+  registry.AddComputedGauge(kTimeSeconds, {}, [] {
+    const auto now = std::chrono::system_clock::now();
+    return std::chrono::duration<double>(now.time_since_epoch()).count();
+  });
+  registry.AddComputedGauge(kUptimeSeconds, {}, [start = std::chrono::steady_clock::now()] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
 }
 
 namespace {

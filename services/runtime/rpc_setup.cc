@@ -12,6 +12,27 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kSentBytesTotal("simurgh_rpc_sent_bytes_total", "Bytes written to connections.",
+                                    {"side"});
+const CounterFamily kReceivedBytesTotal("simurgh_rpc_received_bytes_total",
+                                        "Bytes read from connections.", {"side"});
+const CounterFamily kCallsTotal("simurgh_rpc_calls_total", "Calls that ended.",
+                                {"side", "method", "code"});
+const HistogramFamily kCallSeconds("simurgh_rpc_call_seconds",
+                                   "Duration of a call, or of its handler.", {"side", "method"});
+const GaugeFamily kCallsInFlight("simurgh_rpc_calls_in_flight",
+                                 "Calls that have started and not ended.", {"side", "method"});
+const CounterFamily kRequestBytesTotal("simurgh_rpc_request_bytes_total",
+                                       "Metadata and payload of requests.", {"side", "method"});
+const CounterFamily kResponseBytesTotal("simurgh_rpc_response_bytes_total",
+                                        "Metadata and payload of responses.", {"side", "method"});
+const CounterFamily kClosesTotal("simurgh_rpc_closes_total",
+                                 "Connections closed because of the peer, by reason.",
+                                 {"side", "reason"});
+const CounterFamily kThrottlesTotal("simurgh_rpc_throttles_total",
+                                    "Times that a peer had to wait, by reason.",
+                                    {"side", "reason"});
+
 StatusOr<std::shared_ptr<const rpc::TlsContext>> LoadTls(const TlsConfig& config) {
   auto context = rpc::TlsContext::Load({.certificate_file = config.certificate,
                                         .key_file = config.key,
@@ -100,42 +121,35 @@ struct RpcMetrics::MethodMetrics {
   Counter& ForCode(absl::StatusCode code) {
     Counter*& counter = calls[static_cast<size_t>(code) % kStatusCodes];
     if (counter == nullptr) {
-      MetricLabels all = labels;
-      all.emplace_back("code", absl::StatusCodeToString(code));
-      counter =
-          &registry.GetCounter("simurgh_rpc_calls_total", "Calls that ended.", std::move(all));
+      LabelValues all = labels;
+      all.push_back(absl::StatusCodeToString(code));
+      counter = &registry.Get(kCallsTotal, all);
     }
     return *counter;
   }
 
   MetricRegistry& registry;
-  const MetricLabels labels;
-  Histogram& seconds =
-      registry.GetHistogram("simurgh_rpc_call_seconds", "Duration of a call, or of its handler.",
-                            LatencyBuckets(), labels);
-  Gauge& in_flight = registry.GetGauge("simurgh_rpc_calls_in_flight",
-                                       "Calls that have started and not ended.", labels);
-  Counter& request_bytes = registry.GetCounter("simurgh_rpc_request_bytes_total",
-                                               "Metadata and payload of requests.", labels);
-  Counter& response_bytes = registry.GetCounter("simurgh_rpc_response_bytes_total",
-                                                "Metadata and payload of responses.", labels);
+  const LabelValues labels;  // Side and method.
+  Histogram& seconds = registry.Get(kCallSeconds, LatencyBuckets(), labels);
+  Gauge& in_flight = registry.Get(kCallsInFlight, labels);
+  Counter& request_bytes = registry.Get(kRequestBytesTotal, labels);
+  Counter& response_bytes = registry.Get(kResponseBytesTotal, labels);
   std::array<Counter*, kStatusCodes> calls{};  // Indexed by code; null until the first call.
   int64_t open = 0;                            // Calls in flight of this observer.
 };
 
 RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
-    : registry_(registry), side_(side == RpcSide::kServer ? "server" : "client") {
+    : registry_(registry),
+      side_(side == RpcSide::kServer ? "server" : "client"),
+      sent_(registry.Get(kSentBytesTotal, {side_})),
+      received_(registry.Get(kReceivedBytesTotal, {side_})) {
   for (size_t i = 0; i < closes_.size(); ++i) {
     const std::string_view reason = rpc::NameOf(static_cast<rpc::CloseReason>(i));
-    closes_[i].counter = &registry.GetCounter("simurgh_rpc_closes_total",
-                                              "Connections closed because of the peer, by reason.",
-                                              {{"side", side_}, {"reason", std::string(reason)}});
+    closes_[i].counter = &registry.Get(kClosesTotal, {side_, std::string(reason)});
   }
   for (size_t i = 0; i < throttles_.size(); ++i) {
     const std::string_view reason = rpc::NameOf(static_cast<rpc::ThrottleReason>(i));
-    throttles_[i] = &registry.GetCounter("simurgh_rpc_throttles_total",
-                                         "Times that a peer had to wait, by reason.",
-                                         {{"side", side_}, {"reason", std::string(reason)}});
+    throttles_[i] = &registry.Get(kThrottlesTotal, {side_, std::string(reason)});
   }
 }
 
@@ -199,8 +213,8 @@ void RpcMetrics::OnClose(std::string_view peer, rpc::CloseReason reason, const S
 RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(const rpc::MethodId& method) {
   std::unique_ptr<MethodMetrics>& metrics = methods_[method.number];
   if (metrics == nullptr) {
-    metrics = std::make_unique<MethodMetrics>(
-        registry_, MetricLabels{{"side", side_}, {"method", std::string(method.name)}});
+    metrics =
+        std::make_unique<MethodMetrics>(registry_, LabelValues{side_, std::string(method.name)});
   }
   return *metrics;
 }

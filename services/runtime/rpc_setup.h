@@ -75,15 +75,10 @@ class RpcMetrics : public rpc::Observer {
   void RecordCall(const rpc::CallReport& report) const;
   MethodMetrics& ForMethod(const rpc::MethodId& method);
 
-  Counter& CounterOf(const char* name, const char* help) const {
-    return registry_.GetCounter(name, help, {{"side", side_}});
-  }
-
   MetricRegistry& registry_;
   const std::string side_;
-  Counter& sent_ = CounterOf("simurgh_rpc_sent_bytes_total", "Bytes written to connections.");
-  Counter& received_ =
-      CounterOf("simurgh_rpc_received_bytes_total", "Bytes read from connections.");
+  Counter& sent_;
+  Counter& received_;
   std::array<Closes, rpc::kCloseReasons> closes_;  // Indexed by reason.
   std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};

@@ -16,6 +16,9 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kBadRowsTotal("simurgh_serve_bad_rows_total",
+                                  "Rows that had no prediction, or failed their request.");
+
 using Kind = Route::Kind;
 
 constexpr char kPredict[] = "predict";
@@ -195,8 +198,7 @@ PredictApi::PredictApi(const Options& options, ScoringBackend& backend, MetricRe
       decode_seconds_(StageSeconds(registry, "decode")),
       score_seconds_(StageSeconds(registry, "score")),
       encode_seconds_(StageSeconds(registry, "encode")),
-      bad_rows_(registry.GetCounter("simurgh_serve_bad_rows_total",
-                                    "Rows that had no prediction, or failed their request.")) {}
+      bad_rows_(registry.Get(kBadRowsTotal)) {}
 
 void PredictApi::EndCalls() {
   MutexLock lock(calls_);

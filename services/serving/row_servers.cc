@@ -17,6 +17,14 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kHotRowHitsTotal("simurgh_serve_hot_row_hits_total",
+                                     "Distinct ids of batches whose rows were in the cache.");
+const CounterFamily kHotRowMissesTotal("simurgh_serve_hot_row_misses_total",
+                                       "Distinct ids of batches that were read from servers.");
+const CounterFamily kRowReadFailuresTotal("simurgh_serve_row_read_failures_total",
+                                          "Reads of rows that a server did not answer.",
+                                          {"server"});
+
 constexpr std::chrono::milliseconds kLongestRead{2'000};
 constexpr std::chrono::seconds kUseTimeout{2};  // VersionUsers expire much later.
 
@@ -63,10 +71,8 @@ RowServers::RowServers(const ServingConfig& config, const ClusterConfig& cluster
       user_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1),  // Never 0.
       read_timeout_(std::min(config.request_timeout, kLongestRead)),
       patience_(std::min(config.queue_timeout, read_timeout_)),
-      hits_(registry.GetCounter("simurgh_serve_hot_row_hits_total",
-                                "Distinct ids of batches whose rows were in the cache.")),
-      misses_(registry.GetCounter("simurgh_serve_hot_row_misses_total",
-                                  "Distinct ids of batches that were read from servers.")),
+      hits_(registry.Get(kHotRowHitsTotal)),
+      misses_(registry.Get(kHotRowMissesTotal)),
       answers_(cluster.embedding_ps.instances.size()),
       is_down_(cluster.embedding_ps.instances.size()),
       observer_(registry, RpcSide::kClient),
@@ -75,9 +81,7 @@ RowServers::RowServers(const ServingConfig& config, const ClusterConfig& cluster
     servers_.push_back(
         {.name = absl::StrCat("serving.servers.", servers_.size(), ": ", instance.address),
          .client = nullptr,
-         .failures = &registry.GetCounter("simurgh_serve_row_read_failures_total",
-                                          "Reads of rows that a server did not answer.",
-                                          {{"server", instance.address}})});
+         .failures = &registry.Get(kRowReadFailuresTotal, {instance.address})});
   }
 }
 

@@ -70,12 +70,20 @@ Status RunWithoutCommand(int argc, const char* const* argv) {
   }
   usage += "\n";
   boost::program_options::options_description options("Options");
-  options.add_options()("help", "print this help")("version", "print the version");
+  bool describes_metrics = false;
+  options.add_options()("help", "print this help")(
+      "describe-metrics", boost::program_options::bool_switch(&describes_metrics),
+      "print names, types, labels and meanings of all metrics, with tabs between them, and exit")(
+      "version", "print the version");
   std::vector<std::string> words;
   const StatusOr<bool> runs =
       ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
   if (!runs.ok()) return runs.status();
   if (!*runs) return absl::OkStatus();
+  if (describes_metrics) {
+    std::cout << MetricFamily::DescribeAll();
+    return absl::OkStatus();
+  }
   return OptionProblem(absl::StrCat("a command is missing; ", NearestRemedy("command", "", names)));
 }
 

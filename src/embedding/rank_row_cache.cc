@@ -6,6 +6,16 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kRowCacheHitsTotal("simurgh_worker_row_cache_hits_total",
+                                       "Rows that pulls found in the row cache.");
+const CounterFamily kRowCacheMissesTotal(
+    "simurgh_worker_row_cache_misses_total",
+    "Rows that pulls requested from servers because the row cache lacked them.");
+const CounterFamily kRowCacheEvictionsTotal("simurgh_worker_row_cache_evictions_total",
+                                            "Rows evicted from the row cache while still valid.");
+const HistogramFamily kRowCacheAgeSteps("simurgh_worker_row_cache_age_steps",
+                                        "Age of cached rows that pulls found.");
+
 constexpr size_t kRowsAhead = 8;  // Prefetch distance in the index.
 constexpr size_t kMaxAge = 64;
 
@@ -16,6 +26,12 @@ std::vector<size_t> RowBytes(const std::vector<uint32_t>& dims) {
 }
 
 }  // namespace
+
+RowCacheMetrics::RowCacheMetrics(MetricRegistry& registry)
+    : hits(registry.Get(kRowCacheHitsTotal)),
+      misses(registry.Get(kRowCacheMissesTotal)),
+      evictions(registry.Get(kRowCacheEvictionsTotal)),
+      age_steps(registry.Get(kRowCacheAgeSteps, PowersOfTwo(64))) {}
 
 RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
                            const std::vector<uint32_t>& table_dims, RowCacheMetrics& metrics)

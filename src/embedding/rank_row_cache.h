@@ -15,16 +15,7 @@ namespace simurgh {
 
 // Metrics of the row caches of all ranks.
 struct RowCacheMetrics {
-  explicit RowCacheMetrics(MetricRegistry& registry)
-      : hits(registry.GetCounter("simurgh_worker_row_cache_hits_total",
-                                 "Rows that pulls found in the row cache.")),
-        misses(registry.GetCounter("simurgh_worker_row_cache_misses_total",
-                                   "Rows that pulls requested from servers because the row cache "
-                                   "lacked them.")),
-        evictions(registry.GetCounter("simurgh_worker_row_cache_evictions_total",
-                                      "Rows evicted from the row cache while still valid.")),
-        age_steps(registry.GetHistogram("simurgh_worker_row_cache_age_steps",
-                                        "Age of cached rows that pulls found.", PowersOfTwo(64))) {}
+  explicit RowCacheMetrics(MetricRegistry& registry);
 
   Counter& hits;
   Counter& misses;

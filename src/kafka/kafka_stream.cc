@@ -24,6 +24,13 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kKafkaLostRecordsTotal(
+    "simurgh_loader_kafka_lost_records_total",
+    "Offsets that were skipped, since the brokers had deleted them.");
+const GaugeFamily kKafkaLagRecords("simurgh_loader_kafka_lag_records",
+                                   "Offsets from the next record to read to the partition's end.",
+                                   {"topic", "partition"});
+
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPatience{50};  // Longest wait for a first record.
@@ -274,9 +281,7 @@ class KafkaStream final : public RecordStream {
       : config_(config),
         options_(std::move(options)),
         registry_(registry),
-        lost_(
-            registry.GetCounter("simurgh_loader_kafka_lost_records_total",
-                                "Offsets that were skipped, since the brokers had deleted them.")),
+        lost_(registry.Get(kKafkaLostRecordsTotal)),
         client_(std::move(client)),
         offsets_(options_.begin) {}
 
@@ -513,9 +518,7 @@ class KafkaStream final : public RecordStream {
     const std::string topic = has_own ? partition.topic : "others";
     const std::string number = has_own ? absl::StrCat(partition.number) : "others";
     if (has_own) lag_series_.insert(name);
-    return registry_.GetGauge("simurgh_loader_kafka_lag_records",
-                              "Offsets from the next record to read to the partition's end.",
-                              {{"topic", topic}, {"partition", number}});
+    return registry_.Get(kKafkaLagRecords, {topic, number});
   }
 
   void SetLags(Clock::time_point now) {

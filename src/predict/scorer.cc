@@ -13,6 +13,14 @@ namespace simurgh {
 
 namespace {
 
+const CounterFamily kUnseenIdsTotal("simurgh_serve_unseen_ids_total",
+                                    "Distinct ids of batches without a row.", {"table"});
+const CounterFamily kMissingCellsTotal("simurgh_serve_missing_cells_total",
+                                       "Values that requests lack.", {"column"});
+const HistogramFamily kBatchRows("simurgh_serve_batch_rows", "Rows of a batch.");
+const CounterFamily kLateRequestsTotal("simurgh_serve_late_requests_total",
+                                       "Requests refused because they would wait too long.");
+
 // A series of counters, and what has been added to them.
 struct Counts {
   std::vector<Counter*> counters;
@@ -31,14 +39,10 @@ struct Counted {
   Counted(Predictor own, const ModelVersion& model, MetricRegistry& registry)
       : predictor(std::move(own)) {
     for (const TableConfig& table : model.config().tables) {
-      unseen.counters.push_back(&registry.GetCounter("simurgh_serve_unseen_ids_total",
-                                                     "Distinct ids of batches without a row.",
-                                                     {{"table", table.name}}));
+      unseen.counters.push_back(&registry.Get(kUnseenIdsTotal, {table.name}));
     }
     for (const RowFormat::Column& column : model.format().columns) {
-      missing.counters.push_back(&registry.GetCounter("simurgh_serve_missing_cells_total",
-                                                      "Values that requests lack.",
-                                                      {{"column", column.name}}));
+      missing.counters.push_back(&registry.Get(kMissingCellsTotal, {column.name}));
     }
   }
 
@@ -75,10 +79,8 @@ struct Scorer::Worker {
 
 Scorer::Scorer(const Options& options, MetricRegistry& registry)
     : options_(options),
-      batch_rows_(registry.GetHistogram("simurgh_serve_batch_rows", "Rows of a batch.",
-                                        PowersOfTwo(options.max_batch_rows))),
-      late_requests_(registry.GetCounter("simurgh_serve_late_requests_total",
-                                         "Requests refused because they would wait too long.")),
+      batch_rows_(registry.Get(kBatchRows, PowersOfTwo(options.max_batch_rows))),
+      late_requests_(registry.Get(kLateRequestsTotal)),
       registry_(registry) {
   for (uint32_t i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Run(); });
 }

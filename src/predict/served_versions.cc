@@ -14,6 +14,22 @@
 #include "base/thread.h"
 
 namespace simurgh {
+namespace {
+
+const CounterFamily kVersionsLoadedTotal("simurgh_serve_versions_loaded_total",
+                                         "Versions of the model that were loaded.");
+const GaugeFamily kModelStep("simurgh_serve_model_step", "Step of the version in use.");
+const GaugeFamily kModelTimeSeconds("simurgh_serve_model_time_seconds",
+                                    "Unix time at which the step of the version in use ended.");
+const HistogramFamily kTrainedToServedSeconds(
+    "simurgh_serve_trained_to_served_seconds",
+    "Time from the end of a step to its first answer, by the clocks of "
+    "both machines.");
+const CounterFamily kVersionsRefusedTotal("simurgh_serve_versions_refused_total",
+                                          "Versions of the model that could not be used.",
+                                          {"reason"});
+
+}  // namespace
 
 void VersionUsers::Note(uint64_t user, std::span<const VersionName> versions,
                         Clock::time_point now) {
@@ -80,16 +96,10 @@ ServedVersions::ServedVersions(Options options, MetricRegistry& registry)
     : options_(std::move(options)),
       directory_(options_.model),
       registry_(registry),
-      loaded_(registry.GetCounter("simurgh_serve_versions_loaded_total",
-                                  "Versions of the model that were loaded.")),
-      step_(registry.GetGauge("simurgh_serve_model_step", "Step of the version in use.")),
-      step_time_(registry.GetGauge("simurgh_serve_model_time_seconds",
-                                   "Unix time at which the step of the version in use ended.")),
-      trained_to_served_seconds_(
-          registry.GetHistogram("simurgh_serve_trained_to_served_seconds",
-                                "Time from the end of a step to its first answer, by the clocks of "
-                                "both machines.",
-                                LatencyBuckets())),
+      loaded_(registry.Get(kVersionsLoadedTotal)),
+      step_(registry.Get(kModelStep)),
+      step_time_(registry.Get(kModelTimeSeconds)),
+      trained_to_served_seconds_(registry.Get(kTrainedToServedSeconds, LatencyBuckets())),
       version_(options_.version),
       thread_([this] { Run(); }) {}
 
@@ -175,10 +185,7 @@ void ServedVersions::Log(const Status& status) {
   if (!status.ok() && problem != logged_) {
     // A wait is no refusal. The count comes before the log line, which readers take as a sign.
     if (!absl::IsUnavailable(status)) {
-      registry_
-          .GetCounter("simurgh_serve_versions_refused_total",
-                      "Versions of the model that could not be used.",
-                      {{"reason", std::string(absl::StatusCodeToString(status.code()))}})
+      registry_.Get(kVersionsRefusedTotal, {std::string(absl::StatusCodeToString(status.code()))})
           .Add();
     }
     spdlog::warn("the model: {}", problem);

@@ -11,6 +11,9 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 #include "base/check.h"
 #include "base/mutex.h"
 
@@ -105,11 +108,37 @@ using ComputedGauge = std::function<double()>;
 using Series = std::variant<std::unique_ptr<Counter>, std::unique_ptr<Gauge>,
                             std::unique_ptr<Histogram>, ComputedGauge>;
 
-struct Family {
-  prometheus::MetricType type;
-  std::string help;
-  std::map<MetricLabels, Series> series;
+// Label names and values, ordered by name.
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+struct FamilySeries {
+  const MetricFamily* family;
+  std::map<Labels, Series> series;
 };
+
+const char* NameOf(MetricFamily::Type type) {
+  switch (type) {
+    case MetricFamily::Type::kCounter:
+      return "counter";
+    case MetricFamily::Type::kGauge:
+      return "gauge";
+    case MetricFamily::Type::kHistogram:
+      return "histogram";
+  }
+  return "";
+}
+
+prometheus::MetricType PrometheusType(MetricFamily::Type type) {
+  switch (type) {
+    case MetricFamily::Type::kCounter:
+      return prometheus::MetricType::Counter;
+    case MetricFamily::Type::kGauge:
+      return prometheus::MetricType::Gauge;
+    case MetricFamily::Type::kHistogram:
+      return prometheus::MetricType::Histogram;
+  }
+  return prometheus::MetricType::Untyped;
+}
 
 bool IsName(std::string_view name) {
   const auto word = [](char c) {
@@ -117,6 +146,38 @@ bool IsName(std::string_view name) {
   };
   return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::ranges::all_of(name, word);
 }
+
+// The head of the list of all families. Constant initialization comes before all constructors.
+constinit const MetricFamily* first_family = nullptr;
+
+}  // namespace
+
+MetricFamily::MetricFamily(Type type, const char* name, const char* help,
+                           std::initializer_list<const char*> labels)
+    : type_(type), name_(name), help_(help), next_(std::exchange(first_family, this)) {
+  SIMURGH_CHECK(IsName(name)) << "'" << name << "' is not a valid metric name";
+  SIMURGH_CHECK_LE(labels.size(), labels_.size()) << name;
+  for (const char* label : labels) {
+    SIMURGH_CHECK(IsName(label)) << name << ": '" << label << "' is not a valid label name";
+    labels_[label_count_++] = label;
+  }
+}
+
+std::string MetricFamily::DescribeAll() {
+  std::map<std::string, const MetricFamily*> families;
+  for (const MetricFamily* family = first_family; family != nullptr; family = family->next_) {
+    SIMURGH_CHECK(families.emplace(family->name(), family).second)
+        << family->name() << " is declared twice";
+  }
+  std::string text;
+  for (const auto& [name, family] : families) {
+    absl::StrAppend(&text, name, "\t", NameOf(family->type()), "\t",
+                    absl::StrJoin(family->labels(), " "), "\t", family->help(), "\n");
+  }
+  return text;
+}
+
+namespace {
 
 void Fill(const std::unique_ptr<Counter>& counter, prometheus::ClientMetric& out) {
   out.counter.value = static_cast<double>(counter->value());
@@ -143,24 +204,18 @@ void Fill(const std::unique_ptr<Histogram>& histogram, prometheus::ClientMetric&
 
 class MetricRegistry::Impl : public prometheus::Collectable {
  public:
-  // Returns the series of this name and these labels; `make` creates a missing one.
+  // Returns the series of this family with these labels; `make` creates a missing one.
   template <typename Make>
-  Series& Get(const std::string& name, const std::string& help, prometheus::MetricType type,
-              MetricLabels labels, Make make) {
-    SIMURGH_CHECK(IsName(name)) << "'" << name << "' is not a valid metric name";
+  Series& Get(const MetricFamily& family, const LabelValues& values, Make make) {
+    SIMURGH_CHECK_EQ(values.size(), family.labels().size()) << family.name();
+    Labels labels;
+    for (size_t i = 0; i < values.size(); ++i) labels.emplace_back(family.labels()[i], values[i]);
     std::ranges::sort(labels);
-    for (const auto& [label, value] : labels) {
-      SIMURGH_CHECK(IsName(label)) << name << ": '" << label << "' is not a valid label name";
-    }
     MutexLock lock(mutex_);
-    Family& family = families_.try_emplace(name, Family{type, help, {}}).first->second;
-    SIMURGH_CHECK(family.type == type && family.help == help)
-        << name << " exists with another type or help text";
-    constexpr auto kLabelName = &MetricLabels::value_type::first;
-    SIMURGH_CHECK(family.series.empty() || std::ranges::equal(family.series.begin()->first, labels,
-                                                              {}, kLabelName, kLabelName))
-        << name << " exists with other label names";
-    const auto [series, is_new] = family.series.try_emplace(std::move(labels));
+    FamilySeries& all =
+        families_.try_emplace(family.name(), FamilySeries{&family, {}}).first->second;
+    SIMURGH_CHECK(all.family == &family) << family.name() << " is declared twice";
+    const auto [series, is_new] = all.series.try_emplace(std::move(labels));
     if (is_new) series->second = make();
     return series->second;
   }
@@ -168,12 +223,12 @@ class MetricRegistry::Impl : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override {
     std::vector<prometheus::MetricFamily> result;
     MutexLock lock(mutex_);
-    for (const auto& [name, family] : families_) {
+    for (const auto& [name, all] : families_) {
       prometheus::MetricFamily out;
       out.name = name;
-      out.help = family.help;
-      out.type = family.type;
-      for (const auto& [labels, series] : family.series) {
+      out.help = all.family->help();
+      out.type = PrometheusType(all.family->type());
+      for (const auto& [labels, series] : all.series) {
         prometheus::ClientMetric metric;
         for (const auto& [label, value] : labels) metric.label.push_back({label, value});
         std::visit([&metric](const auto& source) { Fill(source, metric); }, series);
@@ -188,46 +243,42 @@ class MetricRegistry::Impl : public prometheus::Collectable {
 
  private:
   mutable Mutex mutex_;
-  std::map<std::string, Family> families_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, FamilySeries> families_ ABSL_GUARDED_BY(mutex_);
 };
 
 MetricRegistry::MetricRegistry() : impl_(std::make_unique<Impl>()) {}
 
 MetricRegistry::~MetricRegistry() = default;
 
-Counter& MetricRegistry::GetCounter(const std::string& name, const std::string& help,
-                                    MetricLabels labels) {
-  Series& series = impl_->Get(name, help, prometheus::MetricType::Counter, std::move(labels),
-                              [] { return std::make_unique<Counter>(); });
+Counter& MetricRegistry::Get(const CounterFamily& family, const LabelValues& labels) {
+  Series& series = impl_->Get(family, labels, [] { return std::make_unique<Counter>(); });
   return *std::get<std::unique_ptr<Counter>>(series);
 }
 
-Gauge& MetricRegistry::GetGauge(const std::string& name, const std::string& help,
-                                MetricLabels labels) {
-  Series& series = impl_->Get(name, help, prometheus::MetricType::Gauge, std::move(labels),
-                              [] { return std::make_unique<Gauge>(); });
+Gauge& MetricRegistry::Get(const GaugeFamily& family, const LabelValues& labels) {
+  Series& series = impl_->Get(family, labels, [] { return std::make_unique<Gauge>(); });
   auto* gauge = std::get_if<std::unique_ptr<Gauge>>(&series);
-  SIMURGH_CHECK(gauge != nullptr) << name << " exists as a computed gauge";
+  SIMURGH_CHECK(gauge != nullptr) << family.name() << " exists as a computed gauge";
   return **gauge;
 }
 
-Histogram& MetricRegistry::GetHistogram(const std::string& name, const std::string& help,
-                                        std::vector<double> bounds, MetricLabels labels) {
-  Series& series = impl_->Get(name, help, prometheus::MetricType::Histogram, std::move(labels),
-                              [&bounds] { return std::make_unique<Histogram>(bounds); });
+Histogram& MetricRegistry::Get(const HistogramFamily& family, std::vector<double> bounds,
+                               const LabelValues& labels) {
+  Series& series =
+      impl_->Get(family, labels, [&bounds] { return std::make_unique<Histogram>(bounds); });
   Histogram& histogram = *std::get<std::unique_ptr<Histogram>>(series);
-  SIMURGH_CHECK(histogram.bounds() == bounds) << name << " exists with other bounds";
+  SIMURGH_CHECK(histogram.bounds() == bounds) << family.name() << " exists with other bounds";
   return histogram;
 }
 
-void MetricRegistry::AddComputedGauge(const std::string& name, const std::string& help,
-                                      MetricLabels labels, std::function<double()> read) {
+void MetricRegistry::AddComputedGauge(const GaugeFamily& family, const LabelValues& labels,
+                                      std::function<double()> read) {
   bool made = false;
-  impl_->Get(name, help, prometheus::MetricType::Gauge, std::move(labels), [&] {
+  impl_->Get(family, labels, [&] {
     made = true;
     return Series(std::move(read));
   });
-  SIMURGH_CHECK(made) << name << " exists with these labels";
+  SIMURGH_CHECK(made) << family.name() << " exists with these labels";
 }
 
 std::string MetricRegistry::Serialize() const {

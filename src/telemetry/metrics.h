@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace simurgh {
@@ -41,10 +42,6 @@ struct alignas(64) BucketCells {
 };
 
 }  // namespace internal
-
-// Label names and values of one metric, in any order. Names are Prometheus', values any UTF-8. Each
-// combination is a separate time series, so values must be a small fixed set, never data.
-using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
 // A number of events, which only grows.
 //
@@ -131,11 +128,59 @@ std::vector<double> LatencyBuckets();
 // Bounds for counts and sizes: 1, 2, 4, ... to the first power of two >= `largest`.
 std::vector<double> PowersOfTwo(uint64_t largest);
 
+// The description of all series with one name: simurgh_<service>_<noun>_<unit>, with suffix _total
+// for counters.
+//
+// A family is a constant of the file or class that counts. So a program can list all its metrics
+// before the first event. Lifetime: the texts are literals. Threads: any.
+class MetricFamily {
+ public:
+  enum class Type { kCounter, kGauge, kHistogram };
+
+  MetricFamily(const MetricFamily&) = delete;
+  MetricFamily& operator=(const MetricFamily&) = delete;
+
+  // Returns the families of the program, ordered by name. A line has name, type, label names with
+  // spaces between them, and help text. Tabs separate them.
+  static std::string DescribeAll();
+
+  Type type() const { return type_; }
+  const char* name() const { return name_; }
+  const char* help() const { return help_; }
+  std::span<const char* const> labels() const { return std::span(labels_).first(label_count_); }
+
+ protected:
+  // Requires at most three labels.
+  MetricFamily(Type type, const char* name, const char* help,
+               std::initializer_list<const char*> labels);
+  ~MetricFamily() = default;
+
+ private:
+  const Type type_;
+  const char* const name_;
+  const char* const help_;
+  std::array<const char*, 3> labels_{};
+  size_t label_count_ = 0;
+  const MetricFamily* const next_;  // Links all families.
+};
+
+template <MetricFamily::Type kType>
+class FamilyOf : public MetricFamily {
+ public:
+  FamilyOf(const char* name, const char* help, std::initializer_list<const char*> labels = {})
+      : MetricFamily(kType, name, help, labels) {}
+};
+using CounterFamily = FamilyOf<MetricFamily::Type::kCounter>;
+using GaugeFamily = FamilyOf<MetricFamily::Type::kGauge>;
+using HistogramFamily = FamilyOf<MetricFamily::Type::kHistogram>;
+
+// The values of a family's labels, in their order: any UTF-8. Each combination is a separate time
+// series, so values must be a small fixed set, never data.
+using LabelValues = std::vector<std::string>;
+
 // All metrics of a process and the text that Prometheus reads.
 //
-// Names are simurgh_<service>_<noun>_<unit>, with suffix _total for counters. A name has one type,
-// one help text, one set of label names, and for histograms one set of bounds; a different second
-// request is a programming error.
+// A histogram family has one set of bounds; a different second request is a programming error.
 //
 // Threads: any. Getting a metric takes a lock: do it once and keep the reference. Lifetime:
 // references are valid as long as the registry.
@@ -146,15 +191,15 @@ class MetricRegistry {
   MetricRegistry& operator=(const MetricRegistry&) = delete;
   ~MetricRegistry();
 
-  // Returns the metric of this name and these labels, created by the first request.
-  Counter& GetCounter(const std::string& name, const std::string& help, MetricLabels labels = {});
-  Gauge& GetGauge(const std::string& name, const std::string& help, MetricLabels labels = {});
-  Histogram& GetHistogram(const std::string& name, const std::string& help,
-                          std::vector<double> bounds, MetricLabels labels = {});
+  // Returns the metric of this family with these labels, created by the first request.
+  Counter& Get(const CounterFamily& family, const LabelValues& labels = {});
+  Gauge& Get(const GaugeFamily& family, const LabelValues& labels = {});
+  Histogram& Get(const HistogramFamily& family, std::vector<double> bounds,
+                 const LabelValues& labels = {});
 
   // Adds a gauge whose value `read` computes. Threads: the scraping thread calls `read`, which must
   // not block or use the registry. Lifetime: what `read` uses must outlive the registry.
-  void AddComputedGauge(const std::string& name, const std::string& help, MetricLabels labels,
+  void AddComputedGauge(const GaugeFamily& family, const LabelValues& labels,
                         std::function<double()> read);
 
   // Returns all metrics in the Prometheus text format 0.0.4, ordered by name and labels.

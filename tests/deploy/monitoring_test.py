@@ -61,11 +61,11 @@ def queries(prometheus):
 
 
 def check_metrics(expressions_of):
-    known = metrics.metrics_of_sources()
+    known = metrics.metrics_of_programs()
     for title, expression in expressions_of:
         for name in re.findall(NAMES, expression):
             if name not in known and re.sub("_(bucket|sum|count)$", "", name) not in known:
-                yield f"{title}: no source has {name}"
+                yield f"{title}: no program has {name}"
 
 
 def main():

@@ -132,7 +132,8 @@ TEST_CASE("Output that is lost is an error") {
   std::ostringstream err;
   std::streambuf* const real_out = std::cout.rdbuf(&full);
   std::streambuf* const real_err = std::cerr.rdbuf(err.rdbuf());
-  const char* const option = GENERATE("--help", "--version", "--describe-config");
+  const char* const option =
+      GENERATE("--help", "--version", "--describe-config", "--describe-metrics");
   const std::vector<const char*> arguments{"simurgh-test", option};
   const int code =
       RunDaemon(Description(), static_cast<int>(arguments.size()), arguments.data(),

@@ -20,6 +20,8 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kEvents("simurgh_test_http_events_total", "Events.");
+
 using boost::asio::ip::tcp;
 
 // Sends raw bytes and reads until the server closes.
@@ -47,7 +49,7 @@ class RawClient {
 
 struct Fixture {
   explicit Fixture(HttpEndpoint::Options options = {}) {
-    registry.GetCounter("simurgh_test_events_total", "Events.").Add(7);
+    registry.Get(kEvents).Add(7);
     options.address = "127.0.0.1:0";
     options.key = "test.metrics";
     options.process = "test/0";
@@ -84,8 +86,8 @@ TEST_CASE("metrics are served as the registry writes them") {
   CHECK_THAT(response, Catch::StartsWith("HTTP/1.1 200"));
   CHECK_THAT(response, Catch::Contains("Content-Type: text/plain; version=0.0.4"));
   CHECK(Body(response) == fixture.registry.Serialize());
-  fixture.registry.GetCounter("simurgh_test_events_total", "Events.").Add();
-  CHECK_THAT(fixture.Get("/metrics?x=1"), Catch::Contains("simurgh_test_events_total 8\n"));
+  fixture.registry.Get(kEvents).Add();
+  CHECK_THAT(fixture.Get("/metrics?x=1"), Catch::Contains("simurgh_test_http_events_total 8\n"));
 }
 
 TEST_CASE("health is constant, readiness follows the daemon") {

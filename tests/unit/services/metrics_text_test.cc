@@ -8,6 +8,11 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kEvents("simurgh_test_events_total", "Events.", {"a"});
+const HistogramFamily kTimes("simurgh_test_seconds", "Times.");
+const GaugeFamily kAbsent("simurgh_test_absent", "Never set.");
+const GaugeFamily kLevel("simurgh_test_level", "Level.");
+
 MetricsText Parsed(const std::string& text) {
   const StatusOr<MetricsText> parsed = MetricsText::Parse(text);
   INFO(parsed.status().ToString());
@@ -46,10 +51,10 @@ TEST_CASE("Series are summed over the labels that are not given") {
 
 TEST_CASE("The text of a registry is read back") {
   MetricRegistry registry;
-  registry.GetCounter("simurgh_test_events_total", "Events.", {{"a", "x\"y"}}).Add(7);
-  registry.GetHistogram("simurgh_test_seconds", "Times.", {0.5, 1}).Observe(0.75, 4);
-  registry.GetGauge("simurgh_test_absent", "Never set.");
-  registry.GetGauge("simurgh_test_level", "Level.").Add(-2.5);
+  registry.Get(kEvents, {"x\"y"}).Add(7);
+  registry.Get(kTimes, {0.5, 1}).Observe(0.75, 4);
+  registry.Get(kAbsent);
+  registry.Get(kLevel).Add(-2.5);
   const MetricsText metrics = Parsed(registry.Serialize());
   CHECK(metrics.Sum("simurgh_test_events_total", {{"a", "x\"y"}}) == 7);
   CHECK(metrics.Sum("simurgh_test_seconds_sum") == 3);

@@ -54,9 +54,7 @@ class TrainerEnd {
 
  private:
   MetricRegistry registry_;
-  const Counter& waits_ =
-      registry_.GetCounter("simurgh_nn_feed_waits_total",
-                           "Times that a loader's batch waited for its turn or for space.");
+  const Counter& waits_ = registry_.Get(LoaderService::kFeedWaitsTotal);
   LoaderBuffer buffer_;
   std::unique_ptr<rpc::Server> server_;
   IoThread thread_{"trainer"};

@@ -10,12 +10,21 @@
 namespace simurgh {
 namespace {
 
+const CounterFamily kEvents("simurgh_test_events_total", "Events.");
+const HistogramFamily kSizes("simurgh_test_size_rows", "Sizes.");
+const GaugeFamily kDepth("simurgh_test_depth_batches", "Batches in the buffer.");
+const CounterFamily kLabeled("simurgh_test_a_total", "A.", {"y", "x"});
+const CounterFamily kPulls("simurgh_test_pulls_total", "Pulls answered.", {"purpose"});
+const GaugeFamily kAnswer("simurgh_test_answer", "Computed.");
+const HistogramFamily kWait("simurgh_test_wait_seconds", "Time waited.");
+const GaugeFamily kLevel("simurgh_test_level", "Level.", {"of"});
+const GaugeFamily kOdd("simurgh_test_odd", "Odd.", {"path"});
+
 TEST_CASE("counts of more threads than cells add up exactly") {
   MetricRegistry registry;
-  Counter& counter = registry.GetCounter("simurgh_test_events_total", "Events.");
-  Histogram& histogram =
-      registry.GetHistogram("simurgh_test_size_rows", "Sizes.", PowersOfTwo(1024));
-  Gauge& gauge = registry.GetGauge("simurgh_test_depth_batches", "Depth.");
+  Counter& counter = registry.Get(kEvents);
+  Histogram& histogram = registry.Get(kSizes, PowersOfTwo(1024));
+  Gauge& gauge = registry.Get(kDepth);
   constexpr uint64_t kThreads = 3 * internal::kMetricSlots + 1;
   constexpr uint64_t kRounds = 2000;
   std::atomic<bool> scraping = true;
@@ -86,11 +95,11 @@ TEST_CASE("bounds helpers") {
   CHECK(LatencyBuckets().back() == Approx(20.97).epsilon(0.01));
 }
 
-TEST_CASE("the same name and labels are the same metric, in whatever order the labels come") {
+TEST_CASE("the same family and labels are the same metric") {
   MetricRegistry registry;
-  Counter& a = registry.GetCounter("simurgh_test_a_total", "A.", {{"x", "1"}, {"y", "2"}});
-  Counter& b = registry.GetCounter("simurgh_test_a_total", "A.", {{"y", "2"}, {"x", "1"}});
-  Counter& c = registry.GetCounter("simurgh_test_a_total", "A.", {{"x", "1"}, {"y", "3"}});
+  Counter& a = registry.Get(kLabeled, {"1", "2"});
+  Counter& b = registry.Get(kLabeled, {"1", "2"});
+  Counter& c = registry.Get(kLabeled, {"1", "3"});
   CHECK(&a == &b);
   CHECK(&a != &c);
 }
@@ -98,17 +107,20 @@ TEST_CASE("the same name and labels are the same metric, in whatever order the l
 // Expected text written by hand after the Prometheus exposition format 0.0.4.
 TEST_CASE("the text that Prometheus reads") {
   MetricRegistry registry;
-  registry.GetCounter("simurgh_test_pulls_total", "Pulls answered.", {{"purpose", "train"}}).Add(3);
-  registry.GetCounter("simurgh_test_pulls_total", "Pulls answered.", {{"purpose", "evaluate"}});
-  registry.GetGauge("simurgh_test_depth_batches", "Batches in the buffer.").Set(-2.5);
-  registry.AddComputedGauge("simurgh_test_answer", "Computed.", {}, [] { return 42.0; });
-  Histogram& histogram =
-      registry.GetHistogram("simurgh_test_wait_seconds", "Time waited.", {0.5, 2});
+  registry.Get(kPulls, {"train"}).Add(3);
+  registry.Get(kPulls, {"evaluate"});
+  registry.Get(kLabeled, {"1", "2"});
+  registry.Get(kDepth).Set(-2.5);
+  registry.AddComputedGauge(kAnswer, {}, [] { return 42.0; });
+  Histogram& histogram = registry.Get(kWait, {0.5, 2});
   histogram.Observe(0.25);
   histogram.Observe(0.5);
   histogram.Observe(1.0);
   histogram.Observe(8.0);
   CHECK(registry.Serialize() ==
+        "# HELP simurgh_test_a_total A.\n"
+        "# TYPE simurgh_test_a_total counter\n"
+        "simurgh_test_a_total{x=\"2\",y=\"1\"} 0\n"
         "# HELP simurgh_test_answer Computed.\n"
         "# TYPE simurgh_test_answer gauge\n"
         "simurgh_test_answer 42\n"
@@ -130,8 +142,8 @@ TEST_CASE("the text that Prometheus reads") {
 
 TEST_CASE("a gauge exists once it has a value") {
   MetricRegistry registry;
-  Gauge& gauge = registry.GetGauge("simurgh_test_level", "Level.", {{"of", "a"}});
-  registry.GetGauge("simurgh_test_level", "Level.", {{"of", "b"}});
+  Gauge& gauge = registry.Get(kLevel, {"a"});
+  registry.Get(kLevel, {"b"});
   CHECK(std::isnan(gauge.value()));
   CHECK(registry.Serialize().empty());
   gauge.Add(2);
@@ -144,11 +156,18 @@ TEST_CASE("a gauge exists once it has a value") {
 
 TEST_CASE("label values are escaped") {
   MetricRegistry registry;
-  registry.GetGauge("simurgh_test_odd", "Odd.", {{"path", "a\\b\"c\nd"}}).Set(1);
+  registry.Get(kOdd, {"a\\b\"c\nd"}).Set(1);
   CHECK(registry.Serialize() ==
         "# HELP simurgh_test_odd Odd.\n"
         "# TYPE simurgh_test_odd gauge\n"
         "simurgh_test_odd{path=\"a\\\\b\\\"c\\nd\"} 1\n");
+}
+
+TEST_CASE("a program describes its families without a registry, ordered by name") {
+  const std::string text = MetricFamily::DescribeAll();
+  CHECK_THAT(text, Catch::StartsWith("simurgh_test_a_total\tcounter\ty x\tA.\n"
+                                     "simurgh_test_answer\tgauge\t\tComputed.\n"));
+  CHECK_THAT(text, Catch::Contains("\nsimurgh_test_wait_seconds\thistogram\t\tTime waited.\n"));
 }
 
 TEST_CASE("an empty registry is an empty text") { CHECK(MetricRegistry().Serialize().empty()); }
