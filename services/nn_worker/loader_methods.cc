@@ -92,6 +92,8 @@ struct LoaderService::Methods {
         batch.progress = api::DecodeProgress(table);
         SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(std::move(batch), table.skipped()));
       } else if (reserved.answer != LoaderBuffer::Answer::kWait) {
+        const bool is_batch = reserved.answer == LoaderBuffer::Answer::kTaken && !table.idle();
+        if (is_batch) service.batches_.Add();
         co_return Encode(reserved.answer);
       } else {
         service.waits_.Add();
@@ -124,6 +126,7 @@ LoaderService::LoaderService(const ClusterConfig& config, uint32_t rank, LoaderB
       rank_(rank),
       input_(InputAgreement(config)),
       buffer_(buffer),
+      batches_(registry.Get(kFedBatchesTotal)),
       waits_(registry.Get(kFeedWaitsTotal)),
       waiters_(std::make_shared<rpc::WaitList>(executor)) {
   buffer_.SetOnChange([waiters = waiters_, executor] {

@@ -21,6 +21,8 @@ namespace simurgh {
 // Lifetime: config, with its statistics fitted, and buffer outlive this; this outlives the server.
 class LoaderService {
  public:
+  static inline const CounterFamily kFedBatchesTotal{
+      "simurgh_nn_fed_batches_total", "Batches taken from loaders, including repeated ones."};
   static inline const CounterFamily kFeedWaitsTotal{
       "simurgh_nn_feed_waits_total",
       "Times that a loader's batch waited for its turn or for space."};
@@ -41,6 +43,7 @@ class LoaderService {
   const uint32_t rank_;
   const std::string input_;
   LoaderBuffer& buffer_;
+  Counter& batches_;
   Counter& waits_;
   std::shared_ptr<rpc::WaitList> waiters_;
   rpc::asio::thread_pool decoding_{1};
