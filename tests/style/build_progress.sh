@@ -22,7 +22,7 @@ PATH=$fake:$PATH scripts/build.sh no-such-preset target >"$fake/pipe" || code=$?
 ((code == 3)) || fail "exit code $code, expected 3"
 [[ $(grep -c '^build: ' "$fake/pipe") == 6 ]] || fail "not one line every ten per cent: $(cat "$fake/pipe")"
 grep -qx 'x.cc:1: error: 100 %s' "$fake/pipe" || fail "the compiler's error is missing"
-grep -q '^build: 50 % (20 of 40 steps), 0:00 elapsed, about 0:00 left$' "$fake/pipe" || fail "no estimate"
+grep -qE '^build: 50 % \(20 of 40 steps\), [0-9]+:[0-9]{2} elapsed, about [0-9]+:[0-9]{2} left$' "$fake/pipe" || fail "no estimate"
 grep '^build: ' "$fake/pipe" | head -n 1 | grep -q ' of 40 steps' || fail "the first line has other steps"
 ! grep -q 'Building' "$fake/pipe" || fail "a status line remains"
 
