@@ -102,8 +102,7 @@ TEST_CASE("A save goes on after the servers have noted their rows") {
   CHECK_THAT(saves.metrics(), !Contains("simurgh_nn_checkpoint_step "));
   saves.End(absl::OkStatus());
   CHECK(saves.checkpointer.failure().ok());
-  for (const char* line :
-       {"step 5", "time_seconds 1000000", "rows 7", "failures_total 0"}) {
+  for (const char* line : {"step 5", "time_seconds 1000000", "rows 7", "failures_total 0"}) {
     CHECK_THAT(saves.metrics(), Contains("simurgh_nn_checkpoint_" + std::string(line) + "\n"));
   }
 }
