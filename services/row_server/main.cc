@@ -141,9 +141,9 @@ int main(int argc, char** argv) {
       }};
   description.usage.own_options.add_options()(
       "model", boost::program_options::value(&flags.model)->value_name("MODEL"),
-      "serve the rows of this model's folder; of the file, only the sections serving and rpc "
-      "are read")("metrics", boost::program_options::value(&flags.metrics)->value_name("HOST:PORT"),
-                  "serve /metrics, /healthz and /readyz here");
+      "serve the rows of this model's folder; the file needs only the sections serving and rpc")(
+      "metrics", boost::program_options::value(&flags.metrics)->value_name("HOST:PORT"),
+      "serve /metrics, /healthz and /readyz here");
   return simurgh::RunDaemon(description, argc, argv, [&flags](simurgh::DaemonContext& context) {
     return simurgh::RowServer::Start(context, flags);
   });

@@ -80,7 +80,7 @@ rpc::ClientOptions OptionsFor(rpc::ClientOptions options, const std::string& rol
     const InstanceConfig& dialled = instances[index];
     const std::string what = absl::StrCat(dialled.address_key, ": ", dialled.address, " is ");
     if (server.role != role) {
-      return absl::InvalidArgumentError(absl::StrCat(what, "an ", server.role, ", not an ", role,
+      return absl::InvalidArgumentError(absl::StrCat(what, server.role, ", expected ", role,
                                                      "; use the address of ", role, " ", index));
     }
     if (server.index == index) return absl::OkStatus();

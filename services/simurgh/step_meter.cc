@@ -56,10 +56,11 @@ Status StepMeter::Step(const CompactBatch& batch) {
   SIMURGH_RETURN_IF_ERROR(CheckLists(batch, layout_));
   BufferedBatch buffered;
   SIMURGH_ASSIGN_OR_RETURN(buffered.encoded, EncodeBatch(batch));
-  buffered.decoded = batch;
+  buffered.decoded = batch;  // Decoding takes the plain ids out of the encoded batch.
   PlanBatch(batch, layout_, map_, scratch_, buffered.plan);
   traffic_.submit.Add(api::Encode(submit, std::make_shared<const EncodedBatch>(buffered.encoded)),
                       api::Encode(reference));
+  buffered.encoded.plain_ids = {};
   traffic_.buffered_bytes =
       std::max(traffic_.buffered_bytes, static_cast<double>(buffered.bytes()));
 

@@ -71,7 +71,7 @@ struct PlanScratch {
   // For each table with several lists: the index of each id in `ids`.
   std::vector<absl::flat_hash_map<uint64_t, uint32_t>> seen;
 
-  std::vector<uint32_t> keys;        // (U) Rank of each row's (server, table, partition).
+  std::vector<uint32_t> keys;        // (U) Number of each row's (server, table, partition).
   std::vector<uint32_t> counts;      // Number of rows, indexed by key.
   std::vector<uint64_t> next_id;     // Place of the next id, indexed by key.
   std::vector<uint64_t> next_float;  // Place of the next row, indexed by key.

@@ -34,7 +34,6 @@ namespace simurgh {
 //
 // Source: Duchi et al., JMLR 12 (2011); Kingma and Ba, ICLR 2015; Loshchilov and Hutter, ICLR 2019;
 // McMahan et al., KDD 2013; Ni et al., "Adaptive optimizers with sparse group lasso", ECML 2021.
-
 //
 // A rule is a struct of the namespace `rules`, an entry of UpdateRules, and a kernel, Update(), in
 // table/simd/rules-inl.h. Its kind and keys are in config/table_config.h and

@@ -271,7 +271,7 @@ TEST_CASE("A trainer refuses a server in place of an embedding worker") {
                             "embedding_worker.instances.0.address=" + host + ":7401"});
   CHECK_THAT(LogOfRefused(*trainer),
              Catch::Contains("embedding_worker.instances.0.address: " + host +
-                             ":7401 is an embedding-ps, not an embedding-worker"));
+                             ":7401 is embedding-ps, expected embedding-worker"));
 }
 
 TEST_CASE("Daemons of different configurations refuse one another by name") {

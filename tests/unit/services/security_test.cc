@@ -106,7 +106,7 @@ TEST_CASE("a client accepts only the instance that it dialled") {
       message({.role = "embedding-ps", .index = 2}),
       Catch::StartsWith(where + "embedding-ps 2, which the configuration does not have; use "));
   CHECK_THAT(message({.role = "embedding-worker", .index = 1}),
-             Catch::StartsWith(where + "an embedding-worker, not an embedding-ps; use the "));
+             Catch::StartsWith(where + "embedding-worker, expected embedding-ps; use the "));
 }
 
 TEST_CASE("an unusable file is named with its key", "[tls]") {

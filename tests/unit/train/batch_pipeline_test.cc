@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/waiting.h"
 #include "tests/unit/train/random_port.h"
 #include "tests/unit/train/ready_port.h"
 
@@ -202,9 +203,10 @@ TEST_CASE("A trainer may have the next batch before he is done with the one at h
       if (pulled == nullptr) break;
       CHECK(pulled->step == step);
       // A batch always arrives, because at most `staleness` are in flight.
-      while ((ahead = pipeline.TakeNext()) == nullptr && step + 1 < kSteps) {
-        std::this_thread::yield();
-      }
+      REQUIRE(testing::Eventually([&] {
+        ahead = pipeline.TakeNext();
+        return ahead != nullptr || step + 1 >= kSteps;
+      }));
       if (ahead != nullptr) {
         CHECK(ahead->step == step + 1);
         CHECK(std::ranges::all_of(ahead->block->embeddings.flat(),

@@ -80,7 +80,7 @@ Status WaitForFailure(DeviceSums& sums) {
       sums.GiveUp(checked);
       return checked;
     }
-    std::this_thread::yield();
+    testing::Pause(std::chrono::milliseconds(1));
   }
 }
 
