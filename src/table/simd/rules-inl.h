@@ -342,17 +342,31 @@ HWY_INLINE NotFinite ForRows(const RowUpdateParameters& p, std::span<const RowGr
   return found;
 }
 
+// The kernel of a rule as a function that is always inlined, unlike a lambda.
+template <typename Rule>
+struct Kernel {
+  HWY_INLINE void operator()(const RowUpdateParameters& p, const RowGradient& row,
+                             FiniteCheck& check) const {
+    Update(Rule(), p, row, check);
+  }
+};
+
+template <typename... Rules>
+HWY_INLINE NotFinite ApplyOneOf(std::type_identity<std::tuple<Rules...>> /*rules*/,
+                                const RowUpdateParameters& parameters,
+                                std::span<const RowGradient> rows) {
+  NotFinite found;
+  uint8_t place = 0;
+  static_cast<void>(((RowUpdateRule{place++} == parameters.rule
+                          ? (found = ForRows(parameters, rows, Kernel<Rules>()), true)
+                          : false) ||
+                     ...));
+  return found;
+}
+
 HWY_INLINE NotFinite ApplyRule(const RowUpdateParameters& parameters,
                                std::span<const RowGradient> rows) {
-  NotFinite found;
-  AnyUpdateRule([&](auto rule, RowUpdateRule place) HWY_ATTR {
-    if (place != parameters.rule) return false;
-    found = ForRows(parameters, rows,
-                    [rule](const RowUpdateParameters& p, const RowGradient& row, FiniteCheck& check)
-                        HWY_ATTR { Update(rule, p, row, check); });
-    return true;
-  });
-  return found;
+  return ApplyOneOf(std::type_identity<UpdateRules>(), parameters, rows);
 }
 
 }  // namespace HWY_NAMESPACE
