@@ -87,20 +87,6 @@ void AddFiles(const ClusterConfig& config, ConfigSettings* settings) {
 
 }  // namespace
 
-std::string DescribeScopes() {
-  std::string text;
-  for (const KnownKey& key : KnownKeys()) {
-    text += key.key;
-    for (const auto& [scope, name] :
-         {std::pair(Scope::kCluster, " cluster"), std::pair(Scope::kInput, " input"),
-          std::pair(Scope::kTraining, " training"), std::pair(Scope::kModel, " model")}) {
-      if (Includes(key.scope, scope)) text += name;
-    }
-    text += key.scope == Scope::kNone ? " none\n" : "\n";
-  }
-  return text;
-}
-
 std::string ClusterAgreement(const ClusterConfig& config) {
   return Text(Select(config, Scope::kCluster));
 }

@@ -28,10 +28,6 @@ StatusOr<std::string> ReadConfigFile(const std::string& path);
 std::vector<KnownKey> KnownKeys(
     std::map<std::string, std::vector<std::string>>* alternatives = nullptr);
 
-// Returns one line for each key, in the order of reading: the key and what must agree on it, of
-// `cluster`, `input`, `training` and `model`; or `none`.
-std::string DescribeScopes();
-
 struct ModelShorthand;
 
 // One function per section. `root` reads the whole document.

@@ -3,11 +3,13 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
+#include "config/map_reader.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -22,6 +24,22 @@ Lines Without(const Lines& lines, const Lines& others) {
     return std::ranges::find(others, line) == others.end();
   });
   return rest;
+}
+
+// Returns one line for each key, in the order of reading: the key and what must agree on it, of
+// `cluster`, `input`, `training` and `model`; or `none`.
+std::string DescribeScopes() {
+  std::string text;
+  for (const KnownKey& key : KnownKeys()) {
+    text += key.key;
+    for (const auto& [scope, name] :
+         {std::pair(Scope::kCluster, " cluster"), std::pair(Scope::kInput, " input"),
+          std::pair(Scope::kTraining, " training"), std::pair(Scope::kModel, " model")}) {
+      if (Includes(key.scope, scope)) text += name;
+    }
+    text += key.scope == Scope::kNone ? " none\n" : "\n";
+  }
+  return text;
 }
 
 }  // namespace
