@@ -52,7 +52,7 @@ class TableMetrics {
   void Count(uint64_t difference, const CounterFamily& family, Counter*& counter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Warns once if a full table with rows of a checkpoint has evicted a quarter as many as it has.
+  // Warns once if a full table with rows of a checkpoint has evicted a quarter of their number.
   void WarnOfLostRows(const TableStats& stats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Warns once if a full table evicts rows of ids that come back: it has created many more rows
   // than it has seen ids.

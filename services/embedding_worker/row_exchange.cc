@@ -40,12 +40,6 @@ namespace {
 // Idle memory kept for rows and gradients of later batches.
 constexpr size_t kIdleBytes = size_t{512} << 20;
 
-std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
-  std::vector<uint32_t> dims;
-  for (const TableConfig& table : config.tables) dims.push_back(table.dim);
-  return dims;
-}
-
 }  // namespace
 
 // Owned by a pull's calls and tasks.
@@ -89,10 +83,10 @@ RowExchange::RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor
                          std::vector<std::unique_ptr<RowPort>> servers, WorkerMetrics& metrics)
     : compute_(std::move(compute)),
       servers_(std::move(servers)),
-      row_wire_(config.embedding_worker.row_precision, DimsOf(config)),
-      gradient_wire_(config.embedding_worker.row_gradient_precision, DimsOf(config)),
+      row_wire_(config.embedding_worker.row_precision, LayoutOf(config).table_dims),
+      gradient_wire_(config.embedding_worker.row_gradient_precision, LayoutOf(config).table_dims),
       metrics_(metrics),
-      row_cache_(config.embedding_worker.row_cache_bytes, DimsOf(config), compute_,
+      row_cache_(config.embedding_worker.row_cache_bytes, LayoutOf(config).table_dims, compute_,
                  metrics.row_cache),
       memory_(kIdleBytes) {}
 

@@ -16,12 +16,6 @@ namespace {
 
 constexpr uint64_t kIncarnation = 0x5eed'5eed'5eed'5eed;
 
-std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
-  std::vector<uint32_t> dims;
-  for (const TableConfig& table : config.tables) dims.push_back(table.dim);
-  return dims;
-}
-
 StepId StepIdOf(const ClusterConfig& config, uint64_t step) {
   return {.run = RunNumber(1, kIncarnation),
           .step = step,
@@ -35,14 +29,14 @@ StepMeter::StepMeter(const ClusterConfig& config)
       layout_(LayoutOf(config)),
       map_(MapOf(config)),
       pooling_(layout_),
-      row_wire_(config.embedding_worker.row_precision, DimsOf(config)),
-      gradient_wire_(config.embedding_worker.row_gradient_precision, DimsOf(config)),
+      row_wire_(config.embedding_worker.row_precision, layout_.table_dims),
+      gradient_wire_(config.embedding_worker.row_gradient_precision, layout_.table_dims),
       row_codec_(config.training.embedding_precision, layout_.rows()),
       cache_metrics_(registry_) {
   const size_t ranks = std::max<size_t>(config.nn_worker.instances.size(), 1);
   const uint32_t age = config.training.row_age_steps;
   if (config.embedding_worker.row_cache_bytes == 0 || age == 0) return;
-  cache_.emplace(config.embedding_worker.row_cache_bytes / ranks, age, DimsOf(config),
+  cache_.emplace(config.embedding_worker.row_cache_bytes / ranks, age, layout_.table_dims,
                  cache_metrics_);
 }
 

@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// Vectors have at most 16 lanes, as many as the most common dim.
+// Vectors have at most 16 lanes: the most common dim.
 using Wide = hn::CappedTag<float, 16>;
 using One = hn::CappedTag<float, 1>;
 
