@@ -7,8 +7,6 @@
 namespace simurgh {
 namespace {
 
-void FillZeros(std::span<float> state) { std::ranges::fill(state, 0.0F); }
-
 // Returns base to the power of exponent. Squares repeatedly, because std::pow is not bit-identical
 // across machines. Does not branch on the bits of the exponent, because they are unpredictable.
 double Power(double base, uint32_t exponent) {
@@ -44,24 +42,11 @@ void SetLinear(const RowUpdateParameters& parameters, float group_l1,
 
 namespace rules {
 
-void Sgd::Begin(const RowUpdateParameters& /*parameters*/, std::span<float> state) {
-  FillZeros(state);
-}
-
-void Momentum::Begin(const RowUpdateParameters& /*parameters*/, std::span<float> state) {
-  FillZeros(state);
-}
-
 void Adagrad::Begin(const RowUpdateParameters& parameters, std::span<float> state) {
   std::ranges::fill(state, parameters.optimizer.initial_accumulator);
 }
 
-void Adam::Begin(const RowUpdateParameters& /*parameters*/, std::span<float> state) {
-  FillZeros(state);
-}
-
 void Ftrl::Begin(const RowUpdateParameters& parameters, std::span<float> state) {
-  FillZeros(state.first(parameters.dim));
   std::ranges::fill(state.subspan(parameters.dim), parameters.optimizer.initial_accumulator);
 }
 
@@ -102,8 +87,11 @@ RowUpdateParameters ParametersOf(const TableConfig& config) {
 }
 
 void InitializeState(const RowUpdateParameters& parameters, std::span<float> state) {
+  std::ranges::fill(state, 0.0F);
   AnyUpdateRule([&](auto rule, RowUpdateRule place) {
-    if (place == parameters.rule) rule.Begin(parameters, state);
+    if constexpr (requires { rule.Begin(parameters, state); }) {
+      if (place == parameters.rule) rule.Begin(parameters, state);
+    }
     return place == parameters.rule;
   });
 }

@@ -59,8 +59,8 @@ struct RowStateShape {
 };
 
 // A rule has the shape and the names of its state, vectors first. Fits() tells whether a table with
-// this optimizer has the rule. Begin() fills the state of a new row. Continue(), which a rule may
-// lack, does so for a row with weights that training is to go on from.
+// this optimizer has the rule. The state of a new row is zero, unless Begin() fills it. Continue()
+// fills that of a row with weights that training is to go on from, if it follows from them.
 namespace rules {
 
 using Kind = SparseOptimizerConfig::Kind;
@@ -71,7 +71,6 @@ struct Sgd {
   static bool Fits(const SparseOptimizerConfig& config) {
     return config.kind == Kind::kSgd && config.momentum == 0;
   }
-  static void Begin(const RowUpdateParameters& parameters, std::span<float> state);
 };
 
 struct Momentum {
@@ -80,7 +79,6 @@ struct Momentum {
   static bool Fits(const SparseOptimizerConfig& config) {
     return config.kind == Kind::kSgd && config.momentum != 0 && !config.nesterov;
   }
-  static void Begin(const RowUpdateParameters& parameters, std::span<float> state);
 };
 
 struct Nesterov : Momentum {
@@ -111,7 +109,6 @@ struct Adam {
   static bool Fits(const SparseOptimizerConfig& config) {
     return config.kind == Kind::kAdam && !config.row_wise;
   }
-  static void Begin(const RowUpdateParameters& parameters, std::span<float> state);
 };
 
 struct RowWiseAdam : Adam {

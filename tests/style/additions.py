@@ -23,7 +23,6 @@ OPTIMIZER = {
   static constexpr RowStateShape kState = {0, 0};
   static constexpr std::array<std::string_view, 0> kNames = {};
   static bool Fits(const SparseOptimizerConfig& config) { return config.kind == Kind::kSignSgd; }
-  static void Begin(const RowUpdateParameters& /*parameters*/, std::span<float> /*state*/) {}
 };
 
 struct Momentum {"""),
