@@ -20,7 +20,7 @@ const HistogramFamily kStageSeconds("simurgh_nn_stage_seconds",
 const CounterFamily kStepsTotal("simurgh_nn_steps_total", "Training steps.");
 const CounterFamily kSkippedStepsTotal(
     "simurgh_nn_skipped_steps_total",
-    "Steps skipped because the loss or a gradient was not finite.");
+    "Dense steps skipped because the loss or a gradient was not finite on a rank.");
 const CounterFamily kSamplesTotal("simurgh_nn_samples_total", "Samples trained on.");
 const GaugeFamily kQueuedBatches("simurgh_nn_queued_batches",
                                  "Batches that have been read and are not pulled yet.");

@@ -113,7 +113,7 @@ struct TrainingConfig {
   std::string auc_group_feature;          // Groups the samples of an evaluation; may be empty.
   uint32_t auc_window_samples = 100'000;  // Samples in the AUC of progress lines.
   uint64_t max_steps = 0;                 // 0: no limit beyond epochs.
-  uint32_t max_skipped_steps = 100;       // Steps left out in a row that end the run, from 1.
+  uint32_t max_skipped_steps = 100;       // Dense steps left out in a row that end the run, from 1.
   std::chrono::milliseconds progress_interval{1000};
   std::chrono::milliseconds retry_deadline{60'000};  // Longest time to retry a failing batch.
   uint32_t loader_queue_batches = 16;                // Batches read ahead per rank.

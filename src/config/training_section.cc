@@ -396,7 +396,8 @@ void ReadTraining(MapReader& root, ClusterConfig* config) {
                &training->max_steps, 0, uint64_t{1} << 40);
     in.Integer(
         "max_skipped_steps",
-        "number of steps in a row, left out for loss or gradients not finite, that ends the run",
+        "number of dense steps in a row, left out for loss or gradients not finite, that ends the "
+        "run",
         &training->max_skipped_steps, 1, 1'000'000);
     const auto own = in.For(Scope::kNone);
     in.Duration("progress_interval", "time between progress lines in the log",

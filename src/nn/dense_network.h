@@ -55,8 +55,9 @@ struct DenseTensor {
   size_t offset = 0;      // Offset of the first value, in elements.
 };
 
-// The part of a training step in a run of several ranks. After JoinRanks a network sums on its
-// device and calls neither function; `sum` then only selects the statistics of batch norm.
+// What a caller does within a training step, and the step's part in a run of several ranks. After
+// JoinRanks a network sums on its device and calls no function; `sum` then only selects the
+// statistics of batch norm.
 struct RankStep {
   // Samples of all ranks' batches. 0: only this batch's.
   uint64_t global_samples = 0;
@@ -66,6 +67,12 @@ struct RankStep {
   // Called by the backward pass when gradients() in [first, first + count) are final. The ranges
   // run from the last to the first and are the same for every batch. May be empty.
   std::function<void(size_t first, size_t count)> on_gradients;
+  // Called at most once, by the calling thread, when the block's gradients and the probabilities
+  // are complete, before those of the weights: the caller may send the gradients meanwhile. usable:
+  // whether they and the loss are finite. Afterwards the pass uses neither the block nor `dense`
+  // nor `labels`, which the caller may release. A device, and a batch without samples, do not call
+  // it. May be empty.
+  std::function<void(bool usable)> on_embedding_gradients;
   // Replaces values by their sums over the ranks; all ranks make the same calls. If set, batch norm
   // uses the statistics of the global batch.
   std::function<Status(std::span<double> values)> sum;

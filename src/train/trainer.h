@@ -42,7 +42,8 @@ class TrainObserver {
     uint64_t step = 0;
     size_t samples = 0;
     double loss = 0;
-    bool applied = true;  // False: skipped, because loss or a gradient was not finite.
+    // False: the dense step was skipped, because loss or a gradient was not finite on some rank.
+    bool applied = true;
     // Names of the features of this rank's batch whose embeddings are not finite, separated by
     // commas; set if skipped.
     std::string not_finite_features;
@@ -227,8 +228,8 @@ class Trainer {
                                         const RankStep& ranks);
   // Sets whether the ranks apply the step, and their staleness.
   Status AgreeOnStep(bool finite, TrainObserver::Step* step);
-  // Finds the features of a skipped step whose embeddings are not finite.
-  void FindNotFinite(const PulledBatch& pulled, TrainObserver::Step* step);
+  // Counts the features whose embeddings are not finite. Call before the batch's release.
+  void CountNotFinite(const PulledBatch& pulled);
   // Returns FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely
   // cause.
   Status SkippedError(uint64_t last_step);
@@ -243,11 +244,12 @@ class Trainer {
   std::unique_ptr<RankHeartbeat> heartbeat_;  // Set only while several ranks train.
   const TrainerData data_;
   TrainObserver& observer_;
-  // Whether embeddings' gradients are pushed before the dense step: on the CPU, as a push takes
-  // longer.
+  // Whether embeddings' gradients are pushed before the dense step, as soon as the network hands
+  // them out: on the CPU, as a push takes longer.
   const bool pushes_first_;
   std::vector<float> probabilities_;
-  std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was skipped.
+  DenseBatch labels_;               // Labels of the step's batch, which statistics outlive.
+  std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was checked.
   uint32_t skipped_in_row_ = 0;
   uint32_t epochs_ = 0;                         // Completed epochs.
   DataPosition position_;                       // Position of this rank after the last step.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,10 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   const DenseBatch& dense = pulled.batch->dense;
   const uint64_t trace = pulled.trace;
   probabilities_.resize(dense.batch_size * dense.tasks);
+  labels_.batch_size = dense.batch_size;
+  labels_.tasks = dense.tasks;
+  labels_.labels = dense.labels;
+  not_finite_.assign(data_.embeddings.features(), 0.0);
   TrainObserver::Step step{.step = pulled.step,
                            .samples = dense.batch_size,
                            .staleness = pulled.staleness,
@@ -37,18 +42,34 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   SIMURGH_RETURN_IF_ERROR(update_->BeginStep(step.step, trace, rate, &ranks));
   ReportDensePushes(meter);
 
-  // Forward and backward. Meanwhile: sums of complete gradients, and copies of other batches.
+  // Forward and backward. Meanwhile: sums of complete gradients, copies of other batches, and the
+  // push, which does not wait for the other ranks.
+  std::optional<Status> released;  // Set once the network's call has ended `pulled` and `dense`.
+  if (pushes_first_) {
+    ranks.on_embedding_gradients = [&](bool usable) {
+      step.queued = batches.queued();
+      // The embeddings can be at fault although their gradients are finite. That shows too late for
+      // the first such step, but in the next ones.
+      if (!usable || skipped_in_row_ > 0) CountNotFinite(pulled);
+      released = batches.Release(pulled, usable);
+    };
+  }
   SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ForwardBackward(batches, pulled, ranks));
   step.loss = result.loss;
-  step.queued = batches.queued();
+  if (released) {
+    SIMURGH_RETURN_IF_ERROR(*released);
+  } else {
+    step.queued = batches.queued();
+  }
 
-  // The last sums. Meanwhile: whether all ranks apply the step, statistics, and the push.
+  // The last sums. Meanwhile: whether all ranks apply the step, statistics, and a push that is due.
   SIMURGH_RETURN_IF_ERROR(update_->AwaitSums(step.step, trace, [&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(AgreeOnStep(result.finite, &step));
-    if (!step.applied) FindNotFinite(pulled, &step);
-    meter.Add(step, dense, probabilities_);
-    if (choice_ != nullptr) choice_->Add(dense, probabilities_);
-    return pushes_first_ ? batches.Release(pulled, step.applied) : absl::OkStatus();
+    if (!step.applied && !released) CountNotFinite(pulled);
+    if (!step.applied) step.not_finite_features = data_.embeddings.Names(not_finite_);
+    meter.Add(step, labels_, probabilities_);
+    if (choice_ != nullptr) choice_->Add(labels_, probabilities_);
+    return pushes_first_ && !released ? batches.Release(pulled, step.applied) : absl::OkStatus();
   }));
 
   // The dense step.
@@ -124,10 +145,8 @@ Status Trainer::AgreeOnStep(bool finite, TrainObserver::Step* step) {
   return absl::OkStatus();
 }
 
-void Trainer::FindNotFinite(const PulledBatch& pulled, TrainObserver::Step* step) {
-  not_finite_.assign(data_.embeddings.features(), 0.0);
-  data_.embeddings.Count(*pulled.block, step->samples, not_finite_);
-  step->not_finite_features = data_.embeddings.Names(not_finite_);
+void Trainer::CountNotFinite(const PulledBatch& pulled) {
+  data_.embeddings.Count(*pulled.block, pulled.batch->dense.batch_size, not_finite_);
 }
 
 Status Trainer::SkippedError(uint64_t last_step) {

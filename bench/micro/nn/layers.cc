@@ -83,13 +83,15 @@ void AddCross(const LayerPlan& layer, size_t samples, std::vector<LayerWork>& wo
       {absl::StrCat("cross ", width, " back"), 2 * flop, [cross] {
          const cpu::CrossWeights weights = cross->weights();
          const cpu::CrossProducts gradients{{}, cross->outer_gradient.view()};
-         Status status = cpu::CrossBackwardWeights(
-             cross->origin.view(), cross->input.view(), weights, {{}, cross->outer.view()},
-             cross->output_gradient.view(), gradients,
-             {cross->weight_gradient.view(), {}, {}, cross->bias_gradient.view().flat()},
+         const cpu::CrossProducts products{{}, cross->outer.view()};
+         Status status = cpu::CrossBackwardProducts(
+             cross->origin.view(), weights, products, cross->output_gradient.view(), gradients,
              /*add_to_origin=*/false, cross->origin_gradient.view());
          status.Update(cpu::CrossBackwardInput(weights, cross->output_gradient.view(), gradients,
                                                cross->input_gradient.view()));
+         status.Update(cpu::CrossBackwardWeights(
+             cross->input.view(), products, gradients,
+             {cross->weight_gradient.view(), {}, {}, cross->bias_gradient.view().flat()}));
          SIMURGH_CHECK(status.ok()) << status.ToString();
        }});
 }

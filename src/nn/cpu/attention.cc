@@ -34,6 +34,13 @@ std::vector<size_t> FirstRows(const Sequence& sequence) {
   return first;
 }
 
+// Returns the input of a layer of the scorer, or its gradient.
+MatrixView<float> ScorerLayerInput(Workspace& workspace, const LayerPlan& attention, size_t layer,
+                                   size_t rows) {
+  return layer == 0 ? workspace.ScorerInput(attention, rows)
+                    : workspace.ScorerOutput(attention.scorer[layer - 1], rows);
+}
+
 }  // namespace
 
 Sequence SequenceOf(const LayerPlan& layer, MatrixView<const float> input) {
@@ -137,7 +144,7 @@ Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
   return absl::OkStatus();
 }
 
-Status AttentionBackward(const LayerPlan& layer, const AttentionWeights& weights,
+Status AttentionBackward(const LayerPlan& layer, std::span<const float> weights,
                          const Sequence& sequence, const AttentionScratch& scratch,
                          MatrixView<const float> output_gradient,
                          MatrixView<float> input_gradient) {
@@ -155,22 +162,12 @@ Status AttentionBackward(const LayerPlan& layer, const AttentionWeights& weights
       score_gradients(row, 0) = sum;
     }
   });
-  if (rows == 0) {
-    std::ranges::fill(weights.gradients.subspan(layer.parameter_offset, layer.parameter_count),
-                      0.0F);
-  }
   for (size_t i = layer.scorer.size(); rows > 0 && i-- > 0;) {
     const LayerPlan& linear = layer.scorer[i];
     const MatrixView<const float> dy = scratch.gradients.ScorerOutput(linear, rows);
-    const auto x_of = [&](Workspace& workspace) {
-      return i == 0 ? workspace.ScorerInput(layer, rows)
-                    : workspace.ScorerOutput(layer.scorer[i - 1], rows);
-    };
-    const MatrixView<float> x = x_of(scratch.activations);
-    const MatrixView<float> dx = x_of(scratch.gradients);
-    SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(x, dy, linear.Weight(weights.gradients),
-                                                 linear.Bias(weights.gradients)));
-    const MatrixView<const float> weight = linear.Weight(weights.values);
+    const MatrixView<float> x = ScorerLayerInput(scratch.activations, layer, i, rows);
+    const MatrixView<float> dx = ScorerLayerInput(scratch.gradients, layer, i, rows);
+    const MatrixView<const float> weight = linear.Weight(weights);
     SIMURGH_RETURN_IF_ERROR(i > 0 ? LinearBackwardRelu(dy, weight, x, dx)
                                   : LinearBackwardInput(dy, weight, 0.0F, dx));
   }
@@ -193,6 +190,25 @@ Status AttentionBackward(const LayerPlan& layer, const AttentionWeights& weights
       }
     }
   });
+  return absl::OkStatus();
+}
+
+Status AttentionBackwardWeights(const LayerPlan& layer, const Sequence& sequence,
+                                const AttentionScratch& scratch,
+                                std::span<float> weight_gradients) {
+  const size_t rows = FirstRows(sequence).back();
+  if (rows == 0) {
+    std::ranges::fill(weight_gradients.subspan(layer.parameter_offset, layer.parameter_count),
+                      0.0F);
+    return absl::OkStatus();
+  }
+  for (size_t i = layer.scorer.size(); i-- > 0;) {
+    const LayerPlan& linear = layer.scorer[i];
+    SIMURGH_RETURN_IF_ERROR(
+        LinearBackwardWeight(ScorerLayerInput(scratch.activations, layer, i, rows),
+                             scratch.gradients.ScorerOutput(linear, rows),
+                             linear.Weight(weight_gradients), linear.Bias(weight_gradients)));
+  }
   return absl::OkStatus();
 }
 

@@ -43,16 +43,17 @@ void LastBackward(const Sequence& sequence, MatrixView<const float> output_gradi
 Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
                         const Sequence& sequence, Workspace& activations, MatrixView<float> output);
 
-struct AttentionWeights {
-  std::span<const float> values;
-  std::span<float> gradients;  // The layer's part is overwritten.
-};
 struct AttentionScratch {
   Workspace& activations;  // Activations of the forward pass.
-  Workspace& gradients;
+  Workspace& gradients;    // Keeps those of the scorer's layers for the weights' gradients.
 };
-Status AttentionBackward(const LayerPlan& layer, const AttentionWeights& weights,
+Status AttentionBackward(const LayerPlan& layer, std::span<const float> weights,
                          const Sequence& sequence, const AttentionScratch& scratch,
                          MatrixView<const float> output_gradient, MatrixView<float> input_gradient);
+
+// Computes the gradients of the weights after AttentionBackward. weight_gradients: the layer's part
+// is overwritten.
+Status AttentionBackwardWeights(const LayerPlan& layer, const Sequence& sequence,
+                                const AttentionScratch& scratch, std::span<float> weight_gradients);
 
 }  // namespace simurgh::cpu

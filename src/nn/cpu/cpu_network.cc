@@ -62,6 +62,10 @@ const TowerInput* DirectInput(const TowerPlan& tower) {
   return is_direct ? &*block : nullptr;
 }
 
+CrossProducts CrossProductsOf(Workspace& workspace, const LayerPlan& layer) {
+  return {workspace.InnerProduct(layer), workspace.OuterProduct(layer)};
+}
+
 Status OutOfMemory(size_t rows) {
   return absl::ResourceExhaustedError(
       absl::StrCat("dense network: no memory for a batch of ", rows,
@@ -135,7 +139,11 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   SIMURGH_RETURN_IF_ERROR(Backward(gradients, step));
   const bool all_finite = encodes ? EncodeGradients(block, gradients)
                                   : checks_gradients_ || AllUsable(gradients.flat());
-  result.finite = std::isfinite(result.loss) && gradients_finite_ && all_finite;
+  const bool usable = std::isfinite(result.loss) && gradients_finite_ && all_finite;
+  // The caller may release the block: what follows reads only copies.
+  if (step.on_embedding_gradients) step.on_embedding_gradients(usable);
+  SIMURGH_RETURN_IF_ERROR(BackwardWeights(step));
+  result.finite = usable && gradients_finite_;
   step_rows_ = step.sum ? samples : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;
@@ -303,6 +311,38 @@ Status CpuNetwork::Backward(MatrixView<float> embedding_gradient, const RankStep
   return absl::OkStatus();
 }
 
+Status CpuNetwork::BackwardWeights(const RankStep& rank_step) {
+  for (size_t t = plan_.towers.size(); t-- > 0;) {
+    const TowerPlan& tower = plan_.towers[t];
+    for (size_t i = tower.layers.size(); i-- > 0;) {
+      const LayerPlan& layer = tower.layers[i];
+      if (layer.parameter_count == 0) continue;
+      const MatrixView<const float> input =
+          i == 0 ? activations_.Input(tower) : activations_.Output(tower.layers[i - 1]);
+      SIMURGH_RETURN_IF_ERROR(LayerBackwardWeights(layer, input));
+      ReportGradients(layer, rank_step);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::LayerBackwardWeights(const LayerPlan& layer, MatrixView<const float> input) {
+  switch (layer.config.kind) {
+    case LayerConfig::Kind::kLinear:
+      return LinearBackwardWeight(input, activation_gradients_.Output(layer),
+                                  layer.Weight(gradients()), layer.Bias(gradients()));
+    case LayerConfig::Kind::kCross:
+      return CrossBackwardWeights(input, CrossProductsOf(activations_, layer),
+                                  CrossProductsOf(activation_gradients_, layer),
+                                  CrossPartsOf(layer, gradients()));
+    case LayerConfig::Kind::kAttention:
+      return AttentionBackwardWeights(layer, SequenceOf(layer, input),
+                                      {activations_, activation_gradients_}, gradients());
+    default:  // Backward has computed those of batch norm. Other layers have no weights.
+      return absl::OkStatus();
+  }
+}
+
 Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
   std::ranges::fill(gradients(), 0.0F);
   for (const TowerPlan& tower : plan_.towers) {
@@ -386,9 +426,6 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
   const MatrixView<const float> output_gradient = activation_gradients_.Output(layer);
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
-      SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(
-          input, output_gradient, layer.Weight(gradients()), layer.Bias(gradients())));
-      ReportGradients(layer, rank_step);
       if (!needs_input_gradient) break;
       return after_relu
                  ? LinearBackwardRelu(output_gradient, layer.Weight(weights), input, input_gradient)
@@ -402,7 +439,6 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
           BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
                             statistics, rank_step.sum ? &group : nullptr, layer.Scale(gradients()),
                             layer.Shift(gradients()), input_gradient));
-      ReportGradients(layer, rank_step);
       break;
     }
     case LayerConfig::Kind::kRelu:
@@ -422,16 +458,12 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       break;
     case LayerConfig::Kind::kCross: {
       const CrossWeights cross = CrossPartsOf(layer, weights);
-      const CrossProducts product_gradients{activation_gradients_.InnerProduct(layer),
-                                            activation_gradients_.OuterProduct(layer)};
+      const CrossProducts product_gradients = CrossProductsOf(activation_gradients_, layer);
       // The backward pass starts at the last layer.
       const bool add_to_origin = &layer != &tower.layers[*tower.last_cross];
-      SIMURGH_RETURN_IF_ERROR(
-          CrossBackwardWeights(activations_.Input(tower), input, cross,
-                               {activations_.InnerProduct(layer), activations_.OuterProduct(layer)},
-                               output_gradient, product_gradients, CrossPartsOf(layer, gradients()),
-                               add_to_origin, activation_gradients_.Origin(tower)));
-      ReportGradients(layer, rank_step);
+      SIMURGH_RETURN_IF_ERROR(CrossBackwardProducts(
+          activations_.Input(tower), cross, CrossProductsOf(activations_, layer), output_gradient,
+          product_gradients, add_to_origin, activation_gradients_.Origin(tower)));
       if (!needs_input_gradient) break;
       return CrossBackwardInput(cross, output_gradient, product_gradients, input_gradient);
     }
@@ -448,11 +480,9 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       LastBackward(SequenceOf(layer, input), output_gradient, input_gradient);
       break;
     case LayerConfig::Kind::kAttention:
-      SIMURGH_RETURN_IF_ERROR(AttentionBackward(
-          layer, {weights, gradients()}, SequenceOf(layer, input),
-          {activations_, activation_gradients_}, output_gradient, input_gradient));
-      ReportGradients(layer, rank_step);
-      break;
+      return AttentionBackward(layer, weights, SequenceOf(layer, input),
+                               {activations_, activation_gradients_}, output_gradient,
+                               input_gradient);
     case LayerConfig::Kind::kSoftmax:
       SoftmaxBackward(activations_.Output(layer), output_gradient, input_gradient);
       break;

@@ -58,7 +58,11 @@ class CpuNetwork final : public DenseNetwork {
 
   // Compute a pass and write its results to the workspace.
   Status Forward(const NetworkInputs& inputs, const RankStep& rank_step);
+  // Computes the gradients of all activations down to the embeddings, which do not wait for those
+  // of weights. Batch norm's weights share sums with it.
   Status Backward(MatrixView<float> embedding_gradient, const RankStep& rank_step);
+  // Computes the gradients of the weights after Backward, and reports them.
+  Status BackwardWeights(const RankStep& rank_step);
   // Takes part in the ranks' sums in a step without samples.
   Status EmptyStep(const RankStep& rank_step);
 
@@ -76,6 +80,7 @@ class CpuNetwork final : public DenseNetwork {
                        MatrixView<const float> input, bool after_relu,
                        MatrixView<float> input_gradient, bool needs_input_gradient,
                        const RankStep& rank_step);
+  Status LayerBackwardWeights(const LayerPlan& layer, MatrixView<const float> input);
   // Computes the gradient of a tower's only block of embeddings from that of its first layer's
   // output. Checks that it is finite.
   Status DirectBackward(const TowerPlan& tower, const TowerInput& input,

@@ -9,7 +9,10 @@
 namespace simurgh::cpu {
 namespace {
 
-bool IsFull(const CrossWeights& weights) { return weights.down.columns() == 0; }
+template <typename T>
+bool IsFull(const CrossParts<T>& weights) {
+  return weights.down.columns() == 0;
+}
 
 }  // namespace
 
@@ -35,12 +38,10 @@ Status CrossForward(MatrixView<const float> origin, MatrixView<const float> inpu
   return absl::OkStatus();
 }
 
-Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const float> input,
-                            const CrossWeights& weights, const CrossProducts& products,
-                            MatrixView<const float> output_gradient,
-                            const CrossProducts& product_gradients,
-                            const CrossWeightGradients& weight_gradients, bool add_to_origin,
-                            MatrixView<float> origin_gradient) {
+Status CrossBackwardProducts(MatrixView<const float> origin, const CrossWeights& weights,
+                             const CrossProducts& products, MatrixView<const float> output_gradient,
+                             const CrossProducts& product_gradients, bool add_to_origin,
+                             MatrixView<float> origin_gradient) {
   for (size_t row = 0; row < origin.rows(); ++row) {
     if (!add_to_origin) std::ranges::fill(origin_gradient.row(row), 0.0F);
     const float* x0 = origin.row(row).data();
@@ -53,16 +54,8 @@ Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const flo
       dx0[c] += dy[c] * u[c];
     }
   }
-  if (IsFull(weights)) {
-    return LinearBackwardWeight(input, product_gradients.outer, weight_gradients.full,
-                                weight_gradients.bias);
-  }
-  SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(products.inner, product_gradients.outer,
-                                               weight_gradients.up, weight_gradients.bias));
-  SIMURGH_RETURN_IF_ERROR(
-      LinearBackwardInput(product_gradients.outer, weights.up, 0.0F, product_gradients.inner));
-  return Multiply({input, true}, {product_gradients.inner}, input.rows(), 0.0F,
-                  weight_gradients.down);
+  if (IsFull(weights)) return absl::OkStatus();
+  return LinearBackwardInput(product_gradients.outer, weights.up, 0.0F, product_gradients.inner);
 }
 
 Status CrossBackwardInput(const CrossWeights& weights, MatrixView<const float> output_gradient,
@@ -75,6 +68,19 @@ Status CrossBackwardInput(const CrossWeights& weights, MatrixView<const float> o
   const MatrixView<const float> gradient = full ? product_gradients.outer : product_gradients.inner;
   return Multiply({gradient}, {full ? weights.full : weights.down, true}, gradient.columns(), 1.0F,
                   input_gradient);
+}
+
+Status CrossBackwardWeights(MatrixView<const float> input, const CrossProducts& products,
+                            const CrossProducts& product_gradients,
+                            const CrossWeightGradients& weight_gradients) {
+  if (IsFull(weight_gradients)) {
+    return LinearBackwardWeight(input, product_gradients.outer, weight_gradients.full,
+                                weight_gradients.bias);
+  }
+  SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(products.inner, product_gradients.outer,
+                                               weight_gradients.up, weight_gradients.bias));
+  return Multiply({input, true}, {product_gradients.inner}, input.rows(), 0.0F,
+                  weight_gradients.down);
 }
 
 }  // namespace simurgh::cpu

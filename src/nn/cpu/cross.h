@@ -34,19 +34,20 @@ Status CrossForward(MatrixView<const float> origin, MatrixView<const float> inpu
                     const CrossWeights& weights, const CrossProducts& products,
                     MatrixView<float> output);
 
-// Computes the gradients of the weights and of x0. product_gradients, weight_gradients:
-// overwritten. origin_gradient: (B, C), this layer's part, overwritten or added to.
-Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const float> input,
-                            const CrossWeights& weights, const CrossProducts& products,
-                            MatrixView<const float> output_gradient,
-                            const CrossProducts& product_gradients,
-                            const CrossWeightGradients& weight_gradients, bool add_to_origin,
-                            MatrixView<float> origin_gradient);
+// Computes the gradients of the products and of x0. product_gradients: overwritten.
+// origin_gradient: (B, C), this layer's part, overwritten or added to.
+Status CrossBackwardProducts(MatrixView<const float> origin, const CrossWeights& weights,
+                             const CrossProducts& products, MatrixView<const float> output_gradient,
+                             const CrossProducts& product_gradients, bool add_to_origin,
+                             MatrixView<float> origin_gradient);
 
-// Computes the gradient of x from the product gradients of CrossBackwardWeights. input_gradient:
-// (B, C), overwritten.
-// overwritten.
+// Computes the gradient of x from those of the products. input_gradient: (B, C), overwritten.
 Status CrossBackwardInput(const CrossWeights& weights, MatrixView<const float> output_gradient,
                           const CrossProducts& product_gradients, MatrixView<float> input_gradient);
+
+// Computes the gradients of the weights from those of the products. weight_gradients: overwritten.
+Status CrossBackwardWeights(MatrixView<const float> input, const CrossProducts& products,
+                            const CrossProducts& product_gradients,
+                            const CrossWeightGradients& weight_gradients);
 
 }  // namespace simurgh::cpu
