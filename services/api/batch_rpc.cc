@@ -85,9 +85,9 @@ rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   const PullOptions& options = message.options;
   const auto step_id = Encode(builder, options.step_id);
   const auto root = wire::CreatePullBatchRequest(
-      builder, reference, static_cast<uint8_t>(options.mode), step_id, options.acknowledged_steps,
-      static_cast<uint8_t>(message.precision), options.row_age_steps,
-      static_cast<uint8_t>(message.form));
+      builder, reference, static_cast<uint8_t>(options.mode), step_id,
+      options.needed.acknowledged_steps, static_cast<uint8_t>(message.precision),
+      options.row_age_steps, static_cast<uint8_t>(message.form), options.needed.awaited_steps);
   return {builder, root};
 }
 
@@ -109,7 +109,8 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   return PullBatchMessage{.reference = Decode(*request.reference()),
                           .options = {.mode = mode,
                                       .step_id = Decode(*request.step_id()),
-                                      .acknowledged_steps = request.acknowledged_steps(),
+                                      .needed = {.acknowledged_steps = request.acknowledged_steps(),
+                                                 .awaited_steps = request.awaited_steps()},
                                       .row_age_steps = request.row_age_steps()},
                           .precision = precision,
                           .form = static_cast<EmbeddingForm>(request.form())};
@@ -258,7 +259,8 @@ void BatchClient::Pull(BatchReference batch, const PullOptions& options, Embeddi
                        std::function<void(StatusOr<PullAnswer>)> done) {
   auto pull = [this, batch, options, embeddings = std::move(embeddings),
                deadline = Deadline()]() -> rpc::awaitable<StatusOr<PullAnswer>> {
-    const auto client = workers_->at(batch.worker)->shared();
+    PeerClients& worker = *workers_->at(batch.worker);
+    const auto client = options.needed.awaited_steps > 0 ? worker.dedicated() : worker.shared();
     auto request = api::Encode({.reference = batch,
                                 .options = options,
                                 .precision = embeddings.precision,

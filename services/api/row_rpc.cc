@@ -89,9 +89,9 @@ rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_v
   flatbuffers::FlatBufferBuilder builder;
   const auto step_id = Encode(builder, call.step_id);
   const auto groups = Encode(builder, call.groups, {});
-  const auto root =
-      wire::CreatePullRowsRequest(builder, map_version, static_cast<uint8_t>(call.mode), step_id,
-                                  call.acknowledged_steps, groups);
+  const auto root = wire::CreatePullRowsRequest(
+      builder, map_version, static_cast<uint8_t>(call.mode), step_id,
+      call.needed.acknowledged_steps, groups, call.needed.awaited_steps);
   return {builder, root, {call.ids, call.owner}};
 }
 
@@ -168,7 +168,7 @@ Status CheckPushOrder(const StepId& step_id) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("rows: a push of rank ", step_id.rank, " of ", step_id.ranks, " with order ",
+      absl::StrCat("rows: rank ", step_id.rank, " of ", step_id.ranks, " with push order ",
                    static_cast<int>(step_id.order), " is out of range; use up to ", kMaxRanks,
                    " ranks and orders up to ", static_cast<int>(PushOrder::kSum)));
 }
@@ -273,7 +273,7 @@ RowClient::RowClient(std::string name, std::unique_ptr<PeerClients> clients, uin
 
 rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto client = clients_->shared();
+  const auto client = call.needed.awaited_steps > 0 ? clients_->dedicated() : clients_->shared();
   const auto response = co_await rpc::Call(*client, api::kPullRows, std::move(request),
                                            {{call.rows, call.owner}}, api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);

@@ -23,7 +23,7 @@ namespace simurgh {
 struct PullRowsCall {
   LookupMode mode = LookupMode::kTrain;
   StepId step_id;
-  uint64_t acknowledged_steps = 0;
+  NeededPushes needed;
   std::span<const RowGroup> groups;
   std::span<const uint64_t> ids;  // Ordered by group, then by partition.
   std::span<std::byte> rows;      // Layout: see RowPayload; overwritten.

@@ -96,13 +96,7 @@ class PartitionTask : public FairQueue::Task {
     metrics_.OnQueued();
   }
 
-  bool Ready() override {
-    if constexpr (requires { work_.Ready(); }) {
-      return work_.Ready();
-    } else {
-      return work_.Ready(ParameterServer::kIdsPerTurn);
-    }
-  }
+  bool Ready() override { return work_.Ready(); }
 
   bool Advance() override {
     if (queued_) metrics_.OnStart(std::chrono::steady_clock::now() - *std::exchange(queued_, {}));
@@ -137,6 +131,34 @@ std::unique_ptr<FairQueue::Task> MakeTask(const char* name, uint64_t step, uint6
   return std::make_unique<PartitionTask<Work, End>>(name, step, trace, std::move(work),
                                                     std::move(end), metrics);
 }
+
+// A pull that may await pushes. It gives up at its deadline, and when the server stops.
+class AwaitingPull {
+ public:
+  AwaitingPull(PullWork work, rpc::Clock::time_point deadline, const bool& closed)
+      : work_(std::move(work)), deadline_(deadline), closed_(closed) {}
+
+  bool Ready() { return work_.Ready(ParameterServer::kIdsPerTurn) || GivesUp(); }
+
+  StatusOr<bool> Advance(size_t max_ids) {
+    if (!work_.awaits_push()) return work_.Advance(max_ids);
+    return closed_ ? absl::AbortedError("rows: the server is stopping")
+                   : absl::DeadlineExceededError("rows: timeout while waiting for a push");
+  }
+
+  const PullReport& report() const { return work_.report(); }
+  bool stopped_by_full_table() const { return work_.stopped_by_full_table(); }
+  uint64_t waits() const { return work_.waits(); }
+
+ private:
+  bool GivesUp() const {
+    return work_.awaits_push() && (closed_ || rpc::Clock::now() >= deadline_);
+  }
+
+  PullWork work_;
+  const rpc::Clock::time_point deadline_;
+  const bool& closed_;
+};
 
 // Errors: CANCELLED once the load is to stop.
 Status ReportLoad(RowTask::Progress& progress, uint64_t rows, uint64_t all_rows) {
@@ -332,12 +354,16 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call, ap
   }
   if (which.empty()) co_return PullReport();
   std::vector<StatusOr<PullReport>> reports(shards_.size(), PullReport());
+  // The push that a pull awaits must not queue behind it.
+  const bool awaits = call.needed.awaited_steps > 0;
+  const uint64_t client = awaits ? reinterpret_cast<uintptr_t>(&reports) : call.client;
   const auto start = [&](const std::shared_ptr<Latch>& latch) {
     for (const size_t p : which) {
       Partition& partition = *shards_[p]->partition;
-      PullWork work(partition, call.mode, call.step_id, call.acknowledged_steps, shares[p]);
+      AwaitingPull work(PullWork(partition, call.mode, call.step_id, call.needed, shares[p]),
+                        options.deadline, shards_[p]->closed);
       const auto end = [this, p, training, &shares, &reports, latch](Status status,
-                                                                     const PullWork& done) {
+                                                                     const AwaitingPull& done) {
         metrics_.OnPullWaits(done.waits());
         if (done.stopped_by_full_table() && fatal_ && !failed_.exchange(true)) fatal_(status);
         if (status.ok()) {
@@ -349,11 +375,18 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call, ap
         }
         latch->Down();
       };
-      shards_[p]->Add(call.client, MakeTask("pull rows", call.step_id.step, options.trace.trace_id,
-                                            std::move(work), end, metrics_));
+      shards_[p]->Add(client, MakeTask("pull rows", call.step_id.step, options.trace.trace_id,
+                                       std::move(work), end, metrics_));
     }
   };
+  rpc::asio::steady_timer timeout(co_await rpc::asio::this_coro::executor, options.deadline);
+  if (awaits) {
+    timeout.async_wait([this](const boost::system::error_code& error) {
+      if (!error) ResumeAll();
+    });
+  }
   co_await AwaitLatch(which.size(), start);
+  timeout.cancel();
   PullReport total;
   for (const StatusOr<PullReport>& report : reports) {
     if (!report.ok()) co_return report.status();
@@ -612,7 +645,17 @@ std::vector<uint64_t> ParameterServer::ContentDigests() {
 
 void ParameterServer::CloseBarriers() {
   for (const auto& shard : shards_) {
-    rpc::asio::post(shard->thread->executor(), [shard = shard.get()] { shard->barrier.Close(); });
+    rpc::asio::post(shard->thread->executor(), [shard = shard.get()] {
+      shard->barrier.Close();
+      shard->closed = true;
+      shard->Resume();
+    });
+  }
+}
+
+void ParameterServer::ResumeAll() {
+  for (const auto& shard : shards_) {
+    rpc::asio::post(shard->thread->executor(), [shard = shard.get()] { shard->Resume(); });
   }
 }
 

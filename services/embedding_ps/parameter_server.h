@@ -96,7 +96,8 @@ class ParameterServer : public RowPort {
   using FatalFunction = std::function<void(const Status& reason)>;
   void SetFatal(FatalFunction fatal) { fatal_ = std::move(fatal); }
 
-  // Fails pushes that wait for other ranks, now and later. Call before the server drains.
+  // Fails pushes that wait for other ranks and pulls that wait for pushes, now and later. Call
+  // before the server drains.
   void CloseBarriers();
 
   // Returns Table::ContentDigest() of each table, summed over the partitions. Sums over servers add
@@ -120,13 +121,14 @@ class ParameterServer : public RowPort {
     void Begin(std::vector<HeldPush> pushes);
     // Processes one piece, and posts itself while there are more.
     void Run();
-    // Requests that waited for memory try again. Threads: the shard's.
+    // Requests that wait try again. Threads: the shard's.
     void Resume();
 
     std::unique_ptr<Partition> partition;
     ServerMetrics& metrics;
     FairQueue queue;
     StepBarrier barrier;
+    bool closed = false;   // Nothing waits for pushes any more.
     bool running = false;  // Run() is posted. False: all requests wait, or there is none.
     std::unique_ptr<PartitionThread> thread;
   };
@@ -145,6 +147,9 @@ class ParameterServer : public RowPort {
   Status LoadAndCount(const Checkpoint& checkpoint, uint32_t server, LoadProgress progress);
 
   PartitionThreads Threads();
+
+  // Requests that wait try again, on all shards.
+  void ResumeAll();
 
   void LogNotFinite(const StepId& step_id, const PushReport& report);
 

@@ -125,13 +125,18 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
           const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaced> {
     SIMURGH_ASSIGN_OR_RETURN(const LookupMode mode,
                              api::DecodeLookupMode("pull rows", request.mode()));
+    const uint64_t awaited = mode == LookupMode::kTrain ? request.awaited_steps() : 0;
     SIMURGH_ASSIGN_OR_RETURN(api::ParsedRows parsed, Parse(request, rows, map_version));
     SIMURGH_RETURN_IF_ERROR(parsed.CheckLengths(counts[0], parsed.payload().bytes));
-    return PullPlaced{{rpc::LeasedDestination<uint64_t>(buffers, counts[0])},
-                      {{.mode = mode,
-                        .step_id = api::Decode(*request.step_id()),
-                        .acknowledged_steps = request.acknowledged_steps()},
-                       std::move(parsed)}};
+    if (awaited > 0) {
+      SIMURGH_RETURN_IF_ERROR(api::CheckPushOrder(api::Decode(*request.step_id())));
+    }
+    return PullPlaced{
+        {rpc::LeasedDestination<uint64_t>(buffers, counts[0])},
+        {{.mode = mode,
+          .step_id = api::Decode(*request.step_id()),
+          .needed = {.acknowledged_steps = request.acknowledged_steps(), .awaited_steps = awaited}},
+         std::move(parsed)}};
   };
   rpc::Register(server, pull_rows, place_pull, [&rows, &runs](auto request, auto& parsed) {
     return HandlePull(std::move(request), parsed, rows, runs);

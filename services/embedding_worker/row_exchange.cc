@@ -133,7 +133,7 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
   const ServerRows& part = state->request.servers[server];
   PullRowsCall call{.mode = state->options.mode,
                     .step_id = state->options.step_id,
-                    .acknowledged_steps = state->options.acknowledged_steps,
+                    .needed = state->options.needed,
                     .groups = part.groups,
                     .ids = state->ids_of(part),
                     .rows = state->bytes_of(part),

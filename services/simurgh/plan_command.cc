@@ -391,7 +391,7 @@ Memory MemoryOf(const ClusterConfig& config, const Plan& plan, std::span<const T
                           static_cast<double>(plan.traffic.steps * servers);
   memory.emplace_back("messages", static_cast<uint64_t>(messages) *
                                       config.nn_worker.instances.size() *
-                                      config.training.staleness);
+                                      config.training.batches_in_flight());
   return memory;
 }
 
@@ -442,7 +442,7 @@ CallBytes PushDenseOf(uint64_t weights, uint64_t servers) {
 uint64_t WorkersFor(const ClusterConfig& config, const StepTraffic& traffic) {
   const TrainingConfig& training = config.training;
   const double batches = static_cast<double>(config.nn_worker.instances.size()) *
-                         (training.loader_queue_batches + training.staleness + 1.0);
+                         (training.loader_queue_batches + training.batches_in_flight() + 1.0);
   const double by_bytes = traffic.buffered_bytes * batches /
                           static_cast<double>(config.embedding_worker.forward_buffer_bytes);
   const double by_number = batches / config.embedding_worker.forward_buffer_batches;

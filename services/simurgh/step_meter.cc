@@ -79,7 +79,7 @@ Status StepMeter::Step(const CompactBatch& batch) {
   if (argmax_bytes > 0) answer.argmax = {bytes(argmax_bytes), lent};
   traffic_.pull.Add(api::Encode({.reference = reference,
                                  .options = {.step_id = step_id,
-                                             .acknowledged_steps = step,
+                                             .needed = NeededAt(step),
                                              .row_age_steps = training.row_age_steps},
                                  .precision = training.embedding_precision,
                                  .form = training.embeddings}),
@@ -94,6 +94,11 @@ Status StepMeter::Step(const CompactBatch& batch) {
   PushRows(buffered.plan, step);
   ++traffic_.steps;
   return absl::OkStatus();
+}
+
+NeededPushes StepMeter::NeededAt(uint64_t step) const {
+  if (step == 0 || !config_.training.awaits_pushes()) return {.acknowledged_steps = step};
+  return {.acknowledged_steps = step - 1, .awaited_steps = step};
 }
 
 uint32_t StepMeter::PullRows(const BatchPlan& plan, uint64_t step) {
@@ -111,7 +116,7 @@ uint32_t StepMeter::PullRows(const BatchPlan& plan, uint64_t step) {
     const std::span<const uint64_t> asked =
         std::span(ids).subspan(server.first_id, server.id_count);
     const PullRowsCall call{.step_id = StepIdOf(config_, step),
-                            .acknowledged_steps = step,
+                            .needed = NeededAt(step),
                             .groups = server.groups,
                             .ids = asked,
                             .rows = rows};

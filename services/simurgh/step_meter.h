@@ -66,6 +66,7 @@ class StepMeter {
 
  private:
   // Counts the calls to the servers. Returns the age of the oldest cached row.
+  NeededPushes NeededAt(uint64_t step) const;
   uint32_t PullRows(const BatchPlan& plan, uint64_t step);
   void PushRows(const BatchPlan& plan, uint64_t step);
 

@@ -18,6 +18,9 @@
 namespace simurgh {
 namespace {
 
+// Raise it where a daemon would misread calls of an older or newer one.
+constexpr char kCallsVersion[] = "2";
+
 // Returns the scope of a setting. A part of the value of a key has the scope of that key, a mapping
 // that of its keys.
 Scope ScopeOf(const std::string& setting, const std::map<std::string, Scope>& scopes) {
@@ -88,7 +91,9 @@ void AddFiles(const ClusterConfig& config, ConfigSettings* settings) {
 }  // namespace
 
 std::string ClusterAgreement(const ClusterConfig& config) {
-  return Text(Select(config, Scope::kCluster));
+  ConfigSettings settings = Select(config, Scope::kCluster);
+  settings["version of the daemons' calls"] = kCallsVersion;
+  return Text(settings);
 }
 
 std::string InputAgreement(const ClusterConfig& config) {

@@ -100,6 +100,12 @@ struct TrainingConfig {
   uint32_t staleness = 1;
   uint32_t row_age_steps = 0;  // Maximum age of cached rows; below staleness. 0: no cache.
   bool reproducible = false;   // Step t reads exactly the pushes up to step t - staleness.
+  // Whether the pull of step t is sent before the push of step t - 1, which servers wait for.
+  bool awaits_pushes() const {
+    return staleness == 1 && (mode == Mode::kSync || mode == Mode::kHybrid);
+  }
+  // Most batches of a rank between the start of the pull and the acknowledged push, but in kAsync.
+  uint32_t batches_in_flight() const { return staleness + (awaits_pushes() ? 1 : 0); }
   EmbeddingForm embeddings = EmbeddingForm::kPooled;            // Response to a pull.
   VectorPrecision embedding_precision = VectorPrecision::kF32;  // Embeddings to the nn-worker.
   VectorPrecision gradient_precision = VectorPrecision::kF32;   // Gradients to embedding workers.

@@ -53,7 +53,7 @@ struct SubmitOptions {
 struct PullOptions {
   LookupMode mode = LookupMode::kTrain;
   StepId step_id;
-  uint64_t acknowledged_steps = 0;  // Number of the rank's first steps that are acknowledged.
+  NeededPushes needed;  // Awaited steps: training only.
   // Maximum age of cached rows, in steps since a pull of the same rank got them. Training only.
   uint32_t row_age_steps = 0;
 };

@@ -1,7 +1,9 @@
 #include "table/partition.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -9,10 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/aligned_buffer.h"
 #include "base/check.h"
 #include "base/step_id.h"
 #include "table/arena.h"
 #include "table/eviction.h"
+#include "table/pull_marks.h"
 #include "table/push_window.h"
 
 namespace simurgh {
@@ -25,6 +29,11 @@ struct Partition::State {
   Status CheckRun(uint64_t run) const;
   // Requires a group that fits the tables: the parser of requests checks it.
   void CheckGroup(uint32_t table, size_t ids, size_t rows, size_t columns) const;
+  // Returns whether the pushes that a pull of this step awaits are complete.
+  bool HasAwaited(const StepId& step, const NeededPushes& needed) const;
+  // The smallest stamp of the pulls of the step before, whose pushes a pull of this step awaits.
+  // Unset if one of these pulls is not known.
+  std::optional<uint64_t> OpenFrom(const StepId& step, const NeededPushes& needed) const;
   // The error of a table that is full and has when_full: stop.
   Status TableFull(uint32_t table) const;
 
@@ -34,6 +43,7 @@ struct Partition::State {
   std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
+  PullMarks marks;
   RecencyClock clock;
   CopyMemory* copy_memory = nullptr;  // Null unless a copy is in progress.
   // Run, rank and step of each push in progress.
@@ -63,6 +73,52 @@ Status Partition::State::TableFull(uint32_t table) const {
 Status Partition::State::CheckRun(uint64_t run) const {
   if (!IsSuperseded(run, newest_run)) return absl::OkStatus();
   return SupersededError(newest_run);
+}
+
+namespace {
+
+auto IdentityOf(const StepId& step) { return std::tuple(step.run, step.rank, step.step); }
+
+// Calls use(rank) for the ranks whose pushes a pull awaits, until one returns false.
+template <typename Use>
+bool ForAwaitedRanks(const StepId& step, const Use& use) {
+  if (!step.waits_for_ranks()) return use(step.rank);
+  for (uint32_t rank = 0; rank < step.ranks; ++rank) {
+    if (!use(rank)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Partition::State::HasAwaited(const StepId& step, const NeededPushes& needed) const {
+  const uint64_t steps = needed.awaited_steps;
+  if (steps == 0) return true;
+  const auto is_in_progress = [&](uint32_t rank) {
+    return std::ranges::any_of(open_pushes, [&](const auto& open) {
+      return std::get<0>(open) == step.run && std::get<1>(open) == rank &&
+             std::get<2>(open) < steps;
+    });
+  };
+  return ForAwaitedRanks(step, [&](uint32_t rank) {
+    if (is_in_progress(rank)) return false;
+    if (window.HasFirst(step.run, rank, steps)) return true;
+    // Other servers may have got the pushes that this one misses.
+    return window.misses_steps(step.run, rank) &&
+           (rank != step.rank || steps <= needed.acknowledged_steps);
+  });
+}
+
+std::optional<uint64_t> Partition::State::OpenFrom(const StepId& step,
+                                                   const NeededPushes& needed) const {
+  if (needed.awaited_steps != step.step) return std::nullopt;
+  std::optional<uint64_t> open_from;
+  const bool known = ForAwaitedRanks(step, [&](uint32_t rank) {
+    const std::optional<uint64_t> stamp = marks.StampOf(step.run, rank, step.step - 1);
+    if (stamp) open_from = std::min(*stamp, open_from.value_or(*stamp));
+    return stamp.has_value();
+  });
+  return known ? open_from : std::nullopt;
 }
 
 StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableConfig>& tables,
@@ -137,19 +193,9 @@ size_t Partition::table_count() const { return state_->tables.size(); }
 const Table& Partition::table(size_t index) const { return *state_->tables[index]; }
 Table& Partition::table(size_t index) { return *state_->tables[index]; }
 
-namespace {
-
-auto IdentityOf(const StepId& step) { return std::tuple(step.run, step.rank, step.step); }
-
-}  // namespace
-
 PullWork::PullWork(Partition& partition, LookupMode mode, const StepId& step,
-                   uint64_t acknowledged_steps, std::span<const PullGroup> groups)
-    : partition_(*partition.state_),
-      mode_(mode),
-      step_(step),
-      acknowledged_steps_(acknowledged_steps),
-      groups_(groups) {}
+                   const NeededPushes& needed, std::span<const PullGroup> groups)
+    : partition_(*partition.state_), mode_(mode), step_(step), needed_(needed), groups_(groups) {}
 
 Status PullWork::Begin() {
   begun_ = true;
@@ -157,20 +203,46 @@ Status PullWork::Begin() {
     partition_.CheckGroup(group.table, group.ids.size(), group.rows.rows(), group.rows.columns());
   }
   SIMURGH_RETURN_IF_ERROR(
-      partition_.window.CheckAcknowledged(step_.run, step_.rank, acknowledged_steps_));
-  if (mode_ == LookupMode::kTrain) stamp_ = partition_.clock.Advance(step_.run, step_.step);
+      partition_.window.CheckAcknowledged(step_.run, step_.rank, needed_.acknowledged_steps));
+  if (mode_ != LookupMode::kTrain) return absl::OkStatus();
+  if (partition_.HasAwaited(step_, needed_)) {
+    stamp_ = partition_.clock.Advance(step_.run, step_.step);
+    return absl::OkStatus();
+  }
+  needs_rest_ = true;
+  open_from_ = partition_.OpenFrom(step_, needed_);
+  // Otherwise, a pull of the step before may come yet, and its stamp comes first.
+  if (open_from_) stamp_ = partition_.clock.Advance(step_.run, step_.step);
+  rest_.resize(groups_.size());
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const PullGroup& wanted = groups_[group];
+    rest_[group].all =
+        !open_from_ || !partition_.tables[wanted.table]->CanCreateAll(wanted.ids.size());
+  }
   return absl::OkStatus();
 }
 
+size_t PullWork::SizeOf(size_t group) const {
+  const size_t all = groups_[group].ids.size();
+  if (!needs_rest_) return all;
+  if (rest_[group].all) return reads_rest_ ? all : 0;
+  return reads_rest_ ? rest_[group].positions.size() : all;
+}
+
+bool PullWork::awaits_push() const {
+  return reads_rest_ && group_ == 0 && at_ == 0 && partition_.CheckRun(step_.run).ok() &&
+         !partition_.HasAwaited(step_, needed_);
+}
+
 bool PullWork::Ready(size_t max_ids) {
+  if (awaits_push()) return false;
   if (partition_.copy_memory == nullptr || mode_ == LookupMode::kEvaluate) return true;
   uint64_t bytes = 0;
   size_t at = at_;
   for (size_t group = group_; group < groups_.size() && max_ids > 0; ++group, at = 0) {
-    const PullGroup& wanted = groups_[group];
-    const size_t count = std::min(wanted.ids.size() - at, max_ids);
+    const size_t count = std::min(SizeOf(group) - at, max_ids);
     max_ids -= count;
-    bytes += partition_.tables[wanted.table]->EarlyBytes(count);
+    bytes += partition_.tables[groups_[group].table]->EarlyBytes(count);
   }
   if (bytes > 0 && !partition_.copy_memory->Reserve(bytes)) {
     waits_ += waiting_ ? 0 : 1;
@@ -194,13 +266,29 @@ StatusOr<bool> PullWork::ReadPiece(size_t max_ids) {
   SIMURGH_CHECK(max_ids > 0);
   SIMURGH_RETURN_IF_ERROR(partition_.CheckRun(step_.run));
   if (!begun_) SIMURGH_RETURN_IF_ERROR(Begin());
+  if (reads_rest_ && group_ == 0 && at_ == 0) {
+    stamp_ = partition_.clock.Advance(step_.run, step_.step);
+  }
   for (; group_ < groups_.size(); ++group_, at_ = 0) {
     const PullGroup& group = groups_[group_];
-    const size_t count = std::min(group.ids.size() - at_, max_ids);
-    if (count > 0) SIMURGH_RETURN_IF_ERROR(Read(group, count));
+    const size_t count = std::min(SizeOf(group_) - at_, max_ids);
+    if (count > 0) {
+      SIMURGH_RETURN_IF_ERROR(!needs_rest_  ? Read(group, count)
+                              : reads_rest_ ? ReadRest(group, count)
+                                            : ReadClosed(group, count));
+    }
     at_ += count;
     max_ids -= count;
-    if (at_ < group.ids.size()) return false;
+    if (at_ < SizeOf(group_)) return false;
+  }
+  const auto is_empty = [](const Rest& rest) { return !rest.all && rest.positions.empty(); };
+  if (needs_rest_ && !reads_rest_ && !std::ranges::all_of(rest_, is_empty)) {
+    reads_rest_ = true;
+    group_ = 0;
+    return false;
+  }
+  if (mode_ == LookupMode::kTrain) {
+    partition_.marks.Note(step_.run, step_.rank, step_.step, stamp_);
   }
   return true;
 }
@@ -215,9 +303,38 @@ Status PullWork::Read(const PullGroup& group, size_t count) {
     report_.unseen += count - found;
     return absl::OkStatus();
   }
-  const PullReport pulled = table.Pull(ids, rows, stamp_);
+  return Count(group, table.Pull(ids, rows, stamp_));
+}
+
+Status PullWork::ReadClosed(const PullGroup& group, size_t count) {
+  std::vector<uint32_t>& positions = rest_[group_].positions;
+  const size_t before = positions.size();
+  const PullReport pulled = partition_.tables[group.table]->PullClosed(
+      group.ids.subspan(at_, count), group.rows.Rows(at_, count), stamp_, *open_from_, positions);
+  for (size_t i = before; i < positions.size(); ++i) positions[i] += static_cast<uint32_t>(at_);
+  return Count(group, pulled);
+}
+
+Status PullWork::ReadRest(const PullGroup& group, size_t count) {
+  const Rest& rest = rest_[group_];
+  if (rest.all) return Read(group, count);
+  const std::span<const uint32_t> positions = std::span(rest.positions).subspan(at_, count);
+  std::vector<uint64_t> ids;
+  for (const uint32_t position : positions) ids.push_back(group.ids[position]);
+  const EncodedRows to = group.rows;
+  AlignedBuffer memory(count * to.row_bytes());
+  const EncodedRows read(memory.bytes().data(), to.precision(), count, to.columns());
+  const PullReport pulled = partition_.tables[group.table]->Pull(ids, read, stamp_);
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(to.row(positions[i]), read.row(i), to.row_bytes());
+  }
+  return Count(group, pulled);
+}
+
+Status PullWork::Count(const PullGroup& group, const PullReport& pulled) {
   report_ += pulled;
-  stopped_by_full_table_ = pulled.rejected_full > 0 && table.config().when_full == WhenFull::kStop;
+  stopped_by_full_table_ = pulled.rejected_full > 0 &&
+                           partition_.tables[group.table]->config().when_full == WhenFull::kStop;
   return stopped_by_full_table_ ? partition_.TableFull(group.table) : absl::OkStatus();
 }
 

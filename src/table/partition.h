@@ -91,18 +91,34 @@ class Partition {
 // Threads: the partition's. Lifetime: the partition, `groups` and the memory that they refer to
 // must outlive the work.
 
+// The pushes that a training pull needs.
+struct NeededPushes {
+  // Number of the rank's first steps whose pushes were acknowledged.
+  uint64_t acknowledged_steps = 0;
+  // The rows must have the pushes of the first `awaited_steps` steps: those of the rank, or of all
+  // ranks if pushes wait for them. 0: the rows may lack any.
+  uint64_t awaited_steps = 0;
+};
+
 // A pull, which reads rows. Each piece acts like a separate pull of its ids: it reads their present
 // rows, and may evict an id of a later piece.
+//
+// A pull that awaits pushes of the step before its own reads at once what these pushes do not
+// change, and the other rows when they are complete. The result is the same to the bit: a group
+// that may evict or reject ids is read as a whole then.
 class PullWork {
  public:
-  // acknowledged_steps: number of the rank's first steps whose pushes were acknowledged. Requires
-  // groups of known tables, with their dim and a row for each id.
-  PullWork(Partition& partition, LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
+  // Requires groups of known tables, with their dim and a row for each id.
+  PullWork(Partition& partition, LookupMode mode, const StepId& step, const NeededPushes& needed,
            std::span<const PullGroup> groups);
 
   // Reserves the memory for rows that the next piece of `max_ids` may copy early. False while that
-  // is used up: ask again when the writer has released some. Advance() must follow at once.
+  // is used up, or while the pull awaits a push: ask again when the writer has released some, or
+  // after a push. Advance() must follow at once.
   bool Ready(size_t max_ids);
+
+  // Returns whether a push must come before the next piece.
+  bool awaits_push() const;
 
   // Reads up to `max_ids` more rows, at least 1. Returns whether all have been read.
   // Errors: DATA_LOSS when an acknowledged push is not recorded; FAILED_PRECONDITION when a table
@@ -119,13 +135,30 @@ class PullWork {
   StatusOr<bool> ReadPiece(size_t max_ids);
   Status Begin();
   Status Read(const PullGroup& group, size_t count);
+  // Reads a part of what the pushes do not change, and notes the rest.
+  Status ReadClosed(const PullGroup& group, size_t count);
+  // Reads a part of the noted rest.
+  Status ReadRest(const PullGroup& group, size_t count);
+  Status Count(const PullGroup& group, const PullReport& pulled);
+  // Number of ids of the group that the current pass reads.
+  size_t SizeOf(size_t group) const;
+
+  // What is left of a group for the second pass.
+  struct Rest {
+    bool all = false;
+    std::vector<uint32_t> positions;
+  };
 
   Partition::State& partition_;
   const LookupMode mode_;
   const StepId step_;
-  const uint64_t acknowledged_steps_;
+  const NeededPushes needed_;
   const std::span<const PullGroup> groups_;
   bool begun_ = false;
+  bool needs_rest_ = false;            // A second pass follows.
+  std::optional<uint64_t> open_from_;  // Rows of this recency may be changed by the pushes.
+  std::vector<Rest> rest_;             // Indexed by group; empty without a second pass.
+  bool reads_rest_ = false;            // This is the second pass.
   bool stopped_by_full_table_ = false;
   uint64_t stamp_ = 0;
   size_t group_ = 0;

@@ -56,6 +56,19 @@ void PushWindow::Record(uint64_t run, uint32_t rank, uint64_t step) {
   }
 }
 
+bool PushWindow::HasFirst(uint64_t run, uint32_t rank, uint64_t steps) const {
+  const Trainer* trainer = Find(run, rank);
+  const uint64_t next = trainer == nullptr ? 0 : trainer->next_step;
+  if (steps <= next) return true;
+  return trainer != nullptr && trainer->misses_steps && steps - next <= kOpenSteps &&
+         trainer->steps[(steps - 1) % kOpenSteps];
+}
+
+bool PushWindow::misses_steps(uint64_t run, uint32_t rank) const {
+  const Trainer* trainer = Find(run, rank);
+  return trainer != nullptr && trainer->misses_steps;
+}
+
 Status PushWindow::CheckAcknowledged(uint64_t run, uint32_t rank,
                                      uint64_t acknowledged_steps) const {
   const Trainer* trainer = Find(run, rank);

@@ -33,6 +33,12 @@ class PushWindow {
   // Requires that Applied() has just returned false.
   void Record(uint64_t run, uint32_t rank, uint64_t step);
 
+  // Returns whether the rank's first `steps` steps are recorded. If steps may be missing without
+  // error, only the last one counts.
+  bool HasFirst(uint64_t run, uint32_t rank, uint64_t steps) const;
+  // See BeginAnywhere().
+  bool misses_steps(uint64_t run, uint32_t rank) const;
+
   // Errors: DATA_LOSS unless the rank's first `acknowledged_steps` steps are recorded.
   Status CheckAcknowledged(uint64_t run, uint32_t rank, uint64_t acknowledged_steps) const;
 

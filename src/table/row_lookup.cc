@@ -22,10 +22,16 @@ void BatchLookup::FindCandidates(std::span<const uint64_t> ids, uint32_t* candid
 
 // Existing rows of a training pull.
 
-void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now) {
+void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
+                               uint32_t open_from) {
   absent.clear();
+  open.clear();
   RowStore::Reader reader(store, to.precision());
   const auto pull_one = [&](size_t at, uint32_t row) {
+    if (row != kNoRow && rows.header(row).recency >= open_from) {
+      open.push_back(at);
+      return;
+    }
     if (row == kNoRow || !Claim(row, /*keeps_stamp=*/false)) {
       absent.push_back(at);
       return;
@@ -40,6 +46,7 @@ void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, ui
     const RowGather gather = {.rows = rows,
                               .stamp = now,
                               .suspect_below = suspect_below,
+                              .open_from = open_from,
                               .ages = counts.pulled_before.data()};
     lookup.ForEachBlock(
         ids, [&](size_t begin, std::span<const uint64_t> block, const uint32_t* candidates) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -104,6 +105,14 @@ Table::~Table() = default;
 Status Table::CommitFirstRow() { return state_->Commit(1); }
 
 PullReport Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp) {
+  std::vector<uint32_t> none;
+  return PullClosed(ids, rows, stamp, std::numeric_limits<uint64_t>::max(), none);
+}
+
+bool Table::CanCreateAll(size_t ids) const { return state_->CanCreateAll(ids); }
+
+PullReport Table::PullClosed(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp,
+                             uint64_t open_from, std::vector<uint32_t>& left_out) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
@@ -112,6 +121,8 @@ PullReport Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t
   const uint64_t rejected_full_before = s.counts.rejected_full;
   const uint64_t evicted_for_space_before = s.EvictedForSpace();
   const uint32_t now = s.BeginPull(stamp);
+  const auto open = static_cast<uint32_t>(
+      std::min<uint64_t>(open_from - std::min(open_from, s.stamp_origin), kFreeRecency));
   if (s.expiry.active()) s.Sweep(ids.size());
   s.CommitRows(std::min<uint64_t>(ids.size(), s.row_limit - s.index.size()));
   PullReport counts;
@@ -122,8 +133,9 @@ PullReport Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t
     const size_t count = std::min(block_size, ids.size() - begin);
     const auto block = ids.subspan(begin, count);
     const EncodedRows to = rows.Rows(begin, count);
-    s.PullPresent(block, to, now);
-    counts.found += count - s.absent.size();
+    s.PullPresent(block, to, now, open);
+    for (const size_t at : s.open) left_out.push_back(static_cast<uint32_t>(begin + at));
+    counts.found += count - s.absent.size() - s.open.size();
     fits ? s.PullNew(block, to, now, counts) : s.PullAbsent(block, to, now, counts);
   }
   counts.created = s.counts.created - created_before;

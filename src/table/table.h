@@ -185,6 +185,15 @@ class Table {
   // overlapped over the request.
   PullReport Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp);
 
+  // Does the same, but leaves out existing rows that a pull of stamp `open_from` or a later one has
+  // used. Appends their positions to `left_out`, in order, and does not count them.
+  // Requires CanCreateAll() for these ids.
+  PullReport PullClosed(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp,
+                        uint64_t open_from, std::vector<uint32_t>& left_out);
+
+  // Returns whether a pull of this number of ids neither evicts rows nor rejects ids.
+  bool CanCreateAll(size_t ids) const;
+
   // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row.
   // Returns how many had one. rows: as for Pull().
   uint64_t Evaluate(std::span<const uint64_t> ids, EncodedRows rows);

@@ -31,8 +31,9 @@ struct Table::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  // Reads the existing rows; fills `absent` with the positions of the other ids.
-  void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now);
+  // Reads the existing rows of a recency below `open_from`. Fills `open` with the positions of the
+  // other existing rows, and `absent` with those of ids without a row.
+  void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, uint32_t open_from);
   // Handles the ids in `absent` one by one, and creates rows where admission and space allow.
   void PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
   // Returns whether `rows_more` rows can be created without evicting or rejecting any.
@@ -119,7 +120,9 @@ struct Table::State {
   uint64_t newest_stamp = 0;
   uint64_t copy_stamp = 0;     // Pulls get this stamp or a newer one; 0 if CopyBound() is 0.
   uint32_t suspect_below = 0;  // Rows of smaller recency may have expired or are below CopyBound().
-  std::vector<size_t> absent;  // Positions in a request; kept to reuse its memory.
+  // Positions in a request, of PullPresent(); kept to reuse their memory.
+  std::vector<size_t> absent;
+  std::vector<size_t> open;
 
   MemoryBudget* const budget;
   uint64_t row_limit;         // Capacity, or less while the budget has not granted more.

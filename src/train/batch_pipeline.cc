@@ -205,7 +205,7 @@ void BatchPipeline::Pull(const StartedCall& started) {
   port_.Pull(pending.reference,
              {.mode = options_.mode,
               .step_id = StepIdOf(pending),
-              .acknowledged_steps = started.acknowledged_steps,
+              .needed = started.needed,
               .row_age_steps = started.row_age_steps},
              std::move(target), [this, &pending](StatusOr<PullAnswer> answer) {
                OnAnswer(pending, BatchCall::kPull, answer.status(), pending.reference.trace,
@@ -241,10 +241,13 @@ void BatchPipeline::OnAnswer(PendingBatch& pending, BatchCall call, const Status
                      .trace_id = trace});
     }
     if (status.ok()) return on_success();
+    const bool awaited = call == BatchCall::kPull && pending.awaits_pushes;
     queue_->OnFailed(pending, call, absl::IsUnavailable(status) || absl::IsNotFound(status));
     if (!status_.ok()) return;
-    // A full worker frees memory at the latest when the run waits for this batch.
-    const bool is_endless = call == BatchCall::kSubmit && absl::IsResourceExhausted(status);
+    // A full worker frees memory at the latest when the run waits for this batch. A pull that
+    // awaits a push fails if the step before it takes longer than a call may.
+    const bool is_endless = (call == BatchCall::kSubmit && absl::IsResourceExhausted(status)) ||
+                            (awaited && absl::IsDeadlineExceeded(status));
     status_ =
         pending.retry.OnFailure(Annotate(status, absl::StrCat("step ", pending.step, ": ", what)),
                                 Clock::now(), options_.retry_deadline, is_endless);

@@ -33,6 +33,7 @@ struct PipelineOptions {
   uint32_t row_age_steps = 0;   // See PullOptions.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
+  bool awaits_pushes = false;   // See BatchPipeline. Requires staleness 1.
   uint64_t first_step = 0;      // Step of the first batch.
   uint64_t trained_steps = 0;   // Evaluation only: the run's steps, all acknowledged.
   BlockPool* blocks = nullptr;  // Leases the batches' memory. Outlives the pipeline.
@@ -54,9 +55,10 @@ struct PulledBatch {
 // are numbered from `first_step` in the order of Feed.
 //
 // The pipeline keeps every batch, with its gradients, until its push is acknowledged. It leases
-// their memory at the pull, for at most `staleness` batches. It retries a failed call with growing
-// pauses until `retry_deadline` after the batch's first failure. If the embedding worker has
-// died or lost the batch, it submits the batch again, possibly to another worker.
+// their memory at the pull, for at most `staleness` batches and one with `awaits_pushes`. It
+// retries a failed call with growing pauses until `retry_deadline` after the batch's first failure.
+// If the embedding worker has died or lost the batch, it submits the batch again, possibly to
+// another worker.
 //
 // A batch's staleness includes the age of cached rows: at step t, a row of the pull of step s lacks
 // the steps that were unacknowledged at s, and the steps from s to t.
@@ -66,6 +68,11 @@ struct PulledBatch {
 // one pull at a time, pull t after push t - staleness is acknowledged, and push s after pull
 // s + staleness - 1 is answered. With several ranks, servers hold each step's pushes until those of
 // all ranks have arrived (`order`), so the pull of t sees the pushes of all ranks.
+//
+// With `awaits_pushes`, the pull of step t is sent once that of step t - 1 is answered. Servers
+// read at once the rows that the push of step t - 1 does not change. They answer when that push is
+// applied, of all ranks if they hold the steps' pushes. So the rows are the same, and the pull
+// travels while the network computes. If such a pull fails, it is repeated after the push.
 //
 // An evaluation does not push: Finish releases the batch.
 //

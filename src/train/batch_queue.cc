@@ -13,8 +13,9 @@ BatchQueue::BatchQueue(const PipelineOptions& options)
     : options_(options),
       next_step_(options.first_step),
       rows_kept_from_(options.first_step),
-      row_staleness_(options.staleness, options.row_age_steps) {
+      row_staleness_(options.staleness + (options.awaits_pushes ? 1 : 0), options.row_age_steps) {
   SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
+  SIMURGH_CHECK(!options_.awaits_pushes || options_.staleness == 1);
 }
 
 void BatchQueue::Add(Batch batch, std::shared_ptr<const EncodedBatch> encoded) {
@@ -42,7 +43,9 @@ std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
     PendingBatch& pending = *owned;
     if (pending.retry.due(now)) {
       const bool has_turn =
-          pending.permit || (earlier_have_permits && outstanding_ < options_.staleness);
+          options_.awaits_pushes
+              ? earlier_are_pulled && MayPullAhead(pending)
+              : pending.permit || (earlier_have_permits && outstanding_ < options_.staleness);
       if (pending.state == State::kUnsubmitted) {
         if (earlier_are_submitted) start(pending, BatchCall::kSubmit, State::kSubmitting);
       } else if (pending.state == State::kWaiting && pending.computed) {
@@ -64,6 +67,12 @@ std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
   return calls;
 }
 
+bool BatchQueue::MayPullAhead(const PendingBatch& pending) const {
+  const PendingBatch& first = *pending_.front();  // The first one that is not acknowledged.
+  if (first.step == pending.step) return true;
+  return first.step + 1 == pending.step && !pending.pulls_after_pushes;
+}
+
 bool BatchQueue::MayPush(const PendingBatch& pending) const {
   if (!options_.reproducible) return true;
   uint64_t last_pull_before = pending.step + options_.staleness - 1;
@@ -77,19 +86,23 @@ bool BatchQueue::MayPush(const PendingBatch& pending) const {
 }
 
 StartedCall BatchQueue::StartPull(PendingBatch& pending) {
+  // In training, the oldest pending step is the first unacknowledged one.
+  const uint64_t acknowledged_steps =
+      options_.mode == LookupMode::kEvaluate ? options_.trained_steps : pending_.front()->step;
+  pending.awaits_pushes = options_.awaits_pushes && acknowledged_steps < pending.step;
   if (!pending.permit) {
     pending.permit = true;
-    row_staleness_.Note(pending.step, outstanding_++);
+    row_staleness_.Note(pending.step, pending.awaits_pushes ? 0 : outstanding_);
+    ++outstanding_;
   }
   pending.state = State::kPulling;
   // A run that continues from a checkpoint has no rows from before: no run uses them.
   const bool uses_old_rows =
       rows_kept_from_ == 0 || pending.step >= rows_kept_from_ + options_.row_age_steps;
-  // In training, the oldest pending step is the first unacknowledged one.
   return {.batch = &pending,
           .call = BatchCall::kPull,
-          .acknowledged_steps = options_.mode == LookupMode::kEvaluate ? options_.trained_steps
-                                                                       : pending_.front()->step,
+          .needed = {.acknowledged_steps = acknowledged_steps,
+                     .awaited_steps = pending.awaits_pushes ? pending.step : 0},
           .row_age_steps = uses_old_rows ? options_.row_age_steps : 0};
 }
 
@@ -115,6 +128,7 @@ void BatchQueue::ReleaseBatch(PendingBatch& pending) {
 
 void BatchQueue::OnFailed(PendingBatch& pending, BatchCall call, bool must_resubmit) {
   const bool is_unsubmitted = must_resubmit || call == BatchCall::kSubmit;
+  if (call == BatchCall::kPull && pending.awaits_pushes) pending.pulls_after_pushes = true;
   pending.state = is_unsubmitted ? State::kUnsubmitted : State::kWaiting;
 }
 

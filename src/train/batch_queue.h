@@ -63,9 +63,11 @@ struct PendingBatch {
   std::shared_ptr<const EncodedBatch> encoded;  // Set until the first submit; may be null.
   uint64_t step = 0;
   State state = State::kUnsubmitted;
-  bool permit = false;      // Counts into the staleness: from its first pull to acknowledgement.
-  bool handed_out = false;  // The trainer has taken it.
-  bool computed = false;    // The batch has its gradients.
+  bool permit = false;         // Counts into the staleness: from its first pull to acknowledgement.
+  bool awaits_pushes = false;  // Its pull has been sent before the last push.
+  bool pulls_after_pushes = false;  // Such a pull has failed: the next one waits for the push.
+  bool handed_out = false;          // The trainer has taken it.
+  bool computed = false;            // The batch has its gradients.
   BatchReference reference;
   std::shared_ptr<BatchBlock> block;  // Null before the first pull.
   PooledArgmax argmax;
@@ -83,8 +85,8 @@ struct PendingBatch {
 struct StartedCall {
   PendingBatch* batch = nullptr;
   BatchCall call = BatchCall::kSubmit;
-  uint64_t acknowledged_steps = 0;  // Pull only: PullOptions::acknowledged_steps.
-  uint32_t row_age_steps = 0;       // Pull only: PullOptions::row_age_steps.
+  NeededPushes needed;         // Pull only.
+  uint32_t row_age_steps = 0;  // Pull only: PullOptions::row_age_steps.
 };
 
 // The batches of a pipeline in the order of their steps, and the rules of when their calls may
@@ -131,6 +133,8 @@ class BatchQueue {
   Clock::time_point next_retry(Clock::time_point now) const;
 
  private:
+  // With awaits_pushes: returns whether a batch may be pulled whose earlier ones are pulled.
+  bool MayPullAhead(const PendingBatch& pending) const;
   bool MayPush(const PendingBatch& pending) const;
   StartedCall StartPull(PendingBatch& pending);
 

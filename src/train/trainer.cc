@@ -330,6 +330,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
               .row_age_steps = config_.row_age_steps,
               .reproducible = config_.reproducible || config_.mode == Mode::kSync,
               .one_by_one = config_.mode == Mode::kNaiveHybrid,
+              .awaits_pushes = config_.awaits_pushes(),
               .first_step = data_.start.steps,
               .blocks = &network_.blocks(),
               .queue_batches = config_.loader_queue_batches,

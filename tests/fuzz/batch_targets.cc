@@ -294,7 +294,9 @@ void RunPullBatch(Input input) {
   SIMURGH_CHECK(Same(second->reference, message->reference));
   SIMURGH_CHECK(fuzz::Same(second->options.step_id, message->options.step_id));
   SIMURGH_CHECK(second->options.mode == message->options.mode);
-  SIMURGH_CHECK_EQ(second->options.acknowledged_steps, message->options.acknowledged_steps);
+  SIMURGH_CHECK_EQ(second->options.needed.awaited_steps, message->options.needed.awaited_steps);
+  SIMURGH_CHECK_EQ(second->options.needed.acknowledged_steps,
+                   message->options.needed.acknowledged_steps);
   SIMURGH_CHECK_EQ(second->options.row_age_steps, message->options.row_age_steps);
   SIMURGH_CHECK(second->precision == message->precision);
   SIMURGH_CHECK(second->form == message->form);
@@ -342,14 +344,15 @@ std::vector<Bytes> ReferenceSeeds() {
 }
 
 std::vector<Bytes> PullBatchSeeds() {
-  return {MetadataOf(api::Encode(api::PullBatchMessage())),
-          MetadataOf(api::Encode(api::PullBatchMessage{.reference = kSomeReference,
-                                                       .options = {.mode = LookupMode::kEvaluate,
-                                                                   .step_id = kSomeStepId,
-                                                                   .acknowledged_steps = 70,
-                                                                   .row_age_steps = 3},
-                                                       .precision = VectorPrecision::kInt8,
-                                                       .form = EmbeddingForm::kRows}))};
+  return {
+      MetadataOf(api::Encode(api::PullBatchMessage())),
+      MetadataOf(api::Encode(api::PullBatchMessage{.reference = kSomeReference,
+                                                   .options = {.mode = LookupMode::kEvaluate,
+                                                               .step_id = kSomeStepId,
+                                                               .needed = {.acknowledged_steps = 70},
+                                                               .row_age_steps = 3},
+                                                   .precision = VectorPrecision::kInt8,
+                                                   .form = EmbeddingForm::kRows}))};
 }
 
 std::vector<Bytes> PulledBatchSeeds() {

@@ -70,13 +70,15 @@ void RunPullRows(Input input) {
   const Groups groups(*request.table->groups());
   const PullRowsCall call{.mode = *mode,
                           .step_id = api::Decode(*request.table->step_id()),
-                          .acknowledged_steps = request.table->acknowledged_steps(),
+                          .needed = {.acknowledged_steps = request.table->acknowledged_steps(),
+                                     .awaited_steps = request.table->awaited_steps()},
                           .groups = groups.groups};
   const uint64_t map_version = request.table->map_version();
   const Received<api::wire::PullRowsRequest> again(api::Encode(call, map_version));
   SIMURGH_CHECK(api::DecodeLookupMode("pull", again.table->mode()).value() == call.mode);
   SIMURGH_CHECK(Same(api::Decode(*again.table->step_id()), call.step_id));
-  SIMURGH_CHECK_EQ(again.table->acknowledged_steps(), call.acknowledged_steps);
+  SIMURGH_CHECK_EQ(again.table->acknowledged_steps(), call.needed.acknowledged_steps);
+  SIMURGH_CHECK_EQ(again.table->awaited_steps(), call.needed.awaited_steps);
   SIMURGH_CHECK_EQ(again.table->map_version(), map_version);
   const auto own = api::ParsedRows::Parse(groups.groups, groups.rates, Shape());
   SIMURGH_CHECK(own.value().runs() == rows->runs());
@@ -114,7 +116,7 @@ const std::vector<RowGroup>& SomeGroups() {
 std::vector<Bytes> PullRowsSeeds() {
   PullRowsCall call{.mode = LookupMode::kEvaluate,
                     .step_id = {.run = 5, .rank = 1, .step = 77},
-                    .acknowledged_steps = 70,
+                    .needed = {.acknowledged_steps = 70},
                     .groups = SomeGroups()};
   std::vector<Bytes> seeds{MetadataOf(api::Encode(call, 9))};
   call.groups = {};

@@ -92,7 +92,7 @@ class Requests {
     if (draft.pull) {
       const PullRowsCall call{.mode = draft.mode,
                               .step_id = draft.step_id,
-                              .acknowledged_steps = draft.acknowledged_steps,
+                              .needed = {.acknowledged_steps = draft.acknowledged_steps},
                               .groups = payload->groups,
                               .ids = payload->ids,
                               .owner = payload};

@@ -132,7 +132,7 @@ void Server::Pull(const RowMessage& request, const Reply<std::vector<float>>& re
   if (!admitted.ok()) return reply(admitted);
   const auto message = std::make_shared<RowMessage>(request);
   const PullRowsCall call{.step_id = message->step_id,
-                          .acknowledged_steps = message->acknowledged_steps,
+                          .needed = message->needed,
                           .groups = message->groups,
                           .ids = message->ids,
                           .rows = std::as_writable_bytes(std::span(message->values)),

@@ -20,7 +20,7 @@ namespace simurgh::simulation {
 struct RowMessage {
   uint64_t map_version = 0;
   StepId step_id;
-  uint64_t acknowledged_steps = 0;  // Of a pull.
+  NeededPushes needed;  // Of a pull.
   std::vector<RowGroup> groups;
   std::vector<uint64_t> ids;
   std::vector<float> rates;   // Of a push, by group.

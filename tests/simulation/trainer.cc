@@ -322,7 +322,7 @@ void Rank::Pull(const StartedCall& call) {
   const auto pulled = std::make_shared<Pulled>(
       Pulled{messages.size(), absl::OkStatus(), std::vector<std::vector<float>>(messages.size())});
   for (uint32_t server = 0; server < messages.size(); ++server) {
-    messages[server].acknowledged_steps = call.acknowledged_steps;
+    messages[server].needed = call.needed;
     const auto message = std::make_shared<const RowMessage>(std::move(messages[server]));
     cluster_.Call<std::vector<float>>(
         process_, server,
@@ -419,6 +419,7 @@ Status Rank::Train() {
                       .order = plan_.is_sync() ? PushOrder::kSum : PushOrder::kByRank,
                       .staleness = plan_.staleness(),
                       .reproducible = true,
+                      .awaits_pushes = plan_.config.training.awaits_pushes(),
                       .first_step = begin_.steps,
                       .queue_batches = start_.config.training.loader_queue_batches});
   while (true) {

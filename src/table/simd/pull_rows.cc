@@ -105,16 +105,16 @@ HWY_INLINE void CopyBytes(const std::byte* from, uint32_t count, std::byte* to) 
   }
 }
 
-// Returns whether the candidate is the row of the id and not suspect. Rows have kBytes bytes of
-// weights, or `bytes` if that is 0.
+// Returns whether the candidate is the row of the id, and its recency is in the `wanted` values
+// from suspect_below on. Rows have kBytes bytes of weights, or `bytes` if that is 0.
 template <uint32_t kBytes>
-HWY_INLINE bool GatherRow(const RowGather& gather, bool aged, uint64_t id, uint32_t row,
-                          uint32_t bytes, std::byte* to) {
+HWY_INLINE bool GatherRow(const RowGather& gather, uint32_t wanted, bool aged, uint64_t id,
+                          uint32_t row, uint32_t bytes, std::byte* to) {
   if (row == kNoRow) [[unlikely]]
     return false;
   std::byte* record = gather.rows.record(row);
   RowHeader& header = *reinterpret_cast<RowHeader*>(record);
-  if (header.id != id || header.recency < gather.suspect_below) [[unlikely]]
+  if (header.id != id || header.recency - gather.suspect_below >= wanted) [[unlikely]]
     return false;
   if (aged) ++gather.ages[std::bit_width(gather.stamp - header.recency)];
   CountUse(header, gather.stamp);
@@ -130,10 +130,11 @@ HWY_INLINE size_t GatherRowsOf(const RowGather& given, std::span<const uint64_t>
   const RowFetch fetch(gather.rows, sizeof(RowHeader) + bytes);
   const size_t size = ids.size();
   const size_t ahead = std::min(fetch.ahead(), size);
+  const uint32_t wanted = gather.open_from - std::min(gather.open_from, gather.suspect_below);
   size_t left = 0;
   const auto take = [&](size_t i) HWY_ATTR {
-    if (!GatherRow<kBytes>(gather, i % kAgeEvery == 0, ids[i], candidates[i], bytes, out.row(i)))
-        [[unlikely]]
+    if (!GatherRow<kBytes>(gather, wanted, i % kAgeEvery == 0, ids[i], candidates[i], bytes,
+                           out.row(i))) [[unlikely]]
       rest[left++] = static_cast<uint16_t>(i);
   };
   for (size_t i = 0; i < ahead; ++i) fetch(candidates[i]);

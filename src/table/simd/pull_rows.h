@@ -24,7 +24,8 @@ size_t FindAtHome(const RowIndex::Homes& homes, std::span<const uint64_t> ids, u
 struct RowGather {
   Rows rows;
   uint32_t stamp;          // New recency of the rows read.
-  uint32_t suspect_below;  // Skips rows of smaller recency.
+  uint32_t suspect_below;  // Skips rows of smaller recency,
+  uint32_t open_from;      // and those of this recency or a larger one.
   uint64_t* ages;          // Counts by bit_width(stamp - recency), for every kAgeEvery-th position.
 };
 
@@ -32,8 +33,8 @@ struct RowGather {
 inline constexpr size_t kAgeEvery = 8;
 
 // Copies the weights of candidates that are the rows of their ids to `out`, and updates recency and
-// use counts. Skips positions without such a row or with a suspect one: writes them to `rest` and
-// returns their number.
+// use counts. Skips positions without such a row, or with a suspect or an open one: writes them to
+// `rest` and returns their number.
 //
 // Requires at most 65,536 ids; `out` in the table's dim and precision; candidates, `out` and `rest`
 // of the same size.

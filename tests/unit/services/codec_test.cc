@@ -75,7 +75,7 @@ TEST_CASE("Row requests round-trip") {
 
   const PullRowsCall call{.mode = LookupMode::kEvaluate,
                           .step_id = {.run = 5, .rank = 1, .step = 77},
-                          .acknowledged_steps = 70,
+                          .needed = {.acknowledged_steps = 70, .awaited_steps = 71},
                           .groups = groups};
   const auto request = Encode(call, 9);
   const auto pull = rpc::VerifiedTable<wire::PullRowsRequest>("pull", Metadata(request));
@@ -84,6 +84,7 @@ TEST_CASE("Row requests round-trip") {
   CHECK(DecodeLookupMode("pull rows", 7).status().message() ==
         "pull rows: mode: 7 is unknown; use 0 or 1");
   CHECK((*pull)->acknowledged_steps() == 70);
+  CHECK((*pull)->awaited_steps() == 71);
   CHECK((*pull)->groups()->size() == 2);
 }
 
@@ -135,16 +136,17 @@ TEST_CASE("Invalid row requests are rejected with the reason") {
 }
 
 TEST_CASE("Batch requests round-trip, with the precision and scale of their vectors") {
-  const auto pull =
-      ReadPullBatch(Metadata(Encode({.options = {.mode = LookupMode::kEvaluate,
-                                                 .step_id = {.run = 5, .rank = 1, .step = 77},
-                                                 .acknowledged_steps = 70,
-                                                 .row_age_steps = 3},
-                                     .precision = VectorPrecision::kInt8})));
+  const auto pull = ReadPullBatch(
+      Metadata(Encode({.options = {.mode = LookupMode::kEvaluate,
+                                   .step_id = {.run = 5, .rank = 1, .step = 77},
+                                   .needed = {.acknowledged_steps = 70, .awaited_steps = 71},
+                                   .row_age_steps = 3},
+                       .precision = VectorPrecision::kInt8})));
   REQUIRE(pull.ok());
   CHECK(pull->options.mode == LookupMode::kEvaluate);
   CHECK(pull->options.step_id.step == 77);
-  CHECK(pull->options.acknowledged_steps == 70);
+  CHECK(pull->options.needed.acknowledged_steps == 70);
+  CHECK(pull->options.needed.awaited_steps == 71);
   CHECK(pull->options.row_age_steps == 3);
   CHECK(pull->precision == VectorPrecision::kInt8);
   PushBatchMessage message{

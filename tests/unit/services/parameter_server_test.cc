@@ -56,7 +56,7 @@ TEST_CASE("only a full table with when_full: stop ends the server") {
       const std::vector<RowGroup> groups = {{0, 4, {count}}};
       co_return co_await server->Pull(
           {.step_id = {.run = 1},
-           .acknowledged_steps = acknowledged_steps,
+           .needed = {.acknowledged_steps = acknowledged_steps},
            .groups = groups,
            .ids = std::span(ids).first(count),
            .rows = std::as_writable_bytes(std::span(rows).first(count * 4))},

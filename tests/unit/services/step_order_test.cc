@@ -1,4 +1,4 @@
-// Pushes of several ranks at a server, and later pulls.
+// Pushes at a server, and the pulls that must see them.
 
 #include <chrono>
 #include <future>
@@ -27,17 +27,31 @@ class Server {
 
  public:
   StatusOr<PullReport> Pull(LookupMode mode, std::span<const uint64_t> ids, std::span<float> rows) {
-    auto report = Start([=, this]() -> rpc::awaitable<StatusOr<PullReport>> {
+    return StartPull({.run = 1}, {}, ids, rows, Patient(), mode).get();
+  }
+
+  std::future<StatusOr<PullReport>> StartPull(const StepId& step_id, const NeededPushes& needed,
+                                              std::span<const uint64_t> ids, std::span<float> rows,
+                                              rpc::CallOptions options = Patient(),
+                                              LookupMode mode = LookupMode::kTrain) {
+    return Start([=, this]() -> rpc::awaitable<StatusOr<PullReport>> {
       const std::vector<RowGroup> groups = GroupsOf(ids);
       PullRowsCall call{.mode = mode,
-                        .step_id = {.run = 1},
+                        .step_id = step_id,
+                        .needed = needed,
                         .groups = groups,
                         .ids = ids,
                         .rows = std::as_writable_bytes(rows),
-                        .client = 1};
-      co_return co_await server_->Pull(std::move(call), Patient());
+                        .client = 2};
+      co_return co_await server_->Pull(std::move(call), options);
     });
-    return report.get();
+  }
+
+  void CloseBarriers() {
+    Start([this]() -> rpc::awaitable<void> {
+      server_->CloseBarriers();
+      co_return;
+    }).get();
   }
 
   std::future<StatusOr<PushReport>> StartPush(const StepId& step_id, std::span<const uint64_t> ids,
@@ -91,6 +105,53 @@ TEST_CASE("A push is acknowledged once the step's pushes of all ranks are applie
   REQUIRE(many.get().ok());
 
   for (size_t d = 0; d < kDim; ++d) CHECK(seen[d] == rows[(kManyIds - 1) * kDim + d] - 0.5F);
+}
+
+TEST_CASE("A pull that awaits a push is answered with the rows after it") {
+  const uint32_t ranks = GENERATE(1U, 2U);
+  const auto step_id = [ranks](uint32_t rank, uint64_t step) -> StepId {
+    return {.run = 1, .rank = rank, .step = step, .ranks = ranks, .order = PushOrder::kSum};
+  };
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  const std::vector<uint64_t> next_ids = {4, 3, 5};
+  Server server;
+  std::vector<float> rows(3 * kDim);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    REQUIRE(server.StartPull(step_id(rank, 0), {}, ids, rows).get().ok());
+  }
+  std::vector<float> next_rows(3 * kDim);
+  auto next = server.StartPull(step_id(0, 1), {0, 1}, next_ids, next_rows);
+  const std::vector<float> gradients(3 * kDim, 1.0F);
+  // The pull is first in the queue of this client.
+  std::vector<std::future<StatusOr<PushReport>>> pushes;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    pushes.push_back(server.StartPush(step_id(rank, 0), ids, gradients));
+  }
+  for (auto& push : pushes) REQUIRE(push.get().ok());
+  REQUIRE(next.get().ok());
+  // Id 3: one update with the sum of the ranks' gradients, at rate 0.5.
+  for (size_t d = 0; d < kDim; ++d) {
+    CHECK(next_rows[kDim + d] == rows[2 * kDim + d] - 0.5F * static_cast<float>(ranks));
+  }
+  std::vector<float> seen(3 * kDim);
+  REQUIRE(server.Pull(LookupMode::kEvaluate, next_ids, seen).ok());
+  CHECK(seen == next_rows);
+}
+
+TEST_CASE("A pull that awaits a push ends at its deadline, and when the server stops") {
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  const std::vector<uint64_t> others = {7};
+  Server server;
+  std::vector<float> rows(3 * kDim);
+  REQUIRE(server.StartPull({.run = 1}, {}, ids, rows).get().ok());
+  const StepId second{.run = 1, .step = 1};
+  CHECK(absl::IsDeadlineExceeded(
+      server.StartPull(second, {0, 1}, ids, rows, {rpc::Clock::now()}).get().status()));
+  // No push changes this row.
+  CHECK(server.StartPull(second, {0, 1}, others, std::span(rows).first(kDim)).get().ok());
+  auto waiting = server.StartPull(second, {0, 1}, ids, rows);
+  server.CloseBarriers();
+  CHECK(absl::IsAborted(waiting.get().status()));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kRows = 50;
 constexpr uint32_t kStamp = 1000;
 constexpr uint32_t kSuspectBelow = 100;
+constexpr uint32_t kAllClosed = kFreeRecency;  // As open_from: no row is open.
 
 // Separately stored rows of random weights; row r has id 3r.
 struct RandomRows {
@@ -41,7 +42,8 @@ size_t GatherReference(const RowGather& gather, const std::vector<uint64_t>& ids
   size_t left = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (candidates[i] == kNoRow || gather.rows.header(candidates[i]).id != ids[i] ||
-        gather.rows.header(candidates[i]).recency < gather.suspect_below) {
+        gather.rows.header(candidates[i]).recency < gather.suspect_below ||
+        gather.rows.header(candidates[i]).recency >= gather.open_from) {
       rest[left++] = static_cast<uint16_t>(i);
       continue;
     }
@@ -56,6 +58,8 @@ size_t GatherReference(const RowGather& gather, const std::vector<uint64_t>& ids
 
 TEST_CASE("gathering rows equals copying them one by one, on every target and at every length") {
   const RowPrecision precision = GENERATE(RowPrecision::kF32, RowPrecision::kBf16);
+  const uint32_t open_from = GENERATE(kAllClosed, 700U, kSuspectBelow, 50U, 0U);
+  CAPTURE(open_from);
   constexpr size_t kWider = 5;  // Columns of the matrix that are not the rows'.
   Random random(11);
   ForEachTarget([&] {
@@ -84,11 +88,12 @@ TEST_CASE("gathering rows equals copying them one by one, on every target and at
       std::array<uint64_t, 33> expected_ages{};
       std::vector<uint16_t> actual_rest(ids.size());
       std::vector<uint16_t> expected_rest(ids.size());
-      const size_t left = GatherRows({actual_rows.rows, kStamp, kSuspectBelow, actual_ages.data()},
-                                     ids, candidates.data(), out(actual), actual_rest.data());
-      const size_t expected_left =
-          GatherReference({expected_rows.rows, kStamp, kSuspectBelow, expected_ages.data()}, ids,
-                          candidates, out(expected), expected_rest.data());
+      const size_t left =
+          GatherRows({actual_rows.rows, kStamp, kSuspectBelow, open_from, actual_ages.data()}, ids,
+                     candidates.data(), out(actual), actual_rest.data());
+      const size_t expected_left = GatherReference(
+          {expected_rows.rows, kStamp, kSuspectBelow, open_from, expected_ages.data()}, ids,
+          candidates, out(expected), expected_rest.data());
       INFO("dim " << dim << ", " << ids.size() << " ids");
       REQUIRE(left == expected_left);
       REQUIRE(actual_rest == expected_rest);

@@ -70,7 +70,7 @@ TEST_CASE("requests in pieces leave the same rows as requests done at once") {
     }
     const PullReport pulled =
         *testing::PullWhole(*whole, LookupMode::kTrain, step_id, 0, one.pulls);
-    PullWork pull(*pieces, LookupMode::kTrain, step_id, 0, other.pulls);
+    PullWork pull(*pieces, LookupMode::kTrain, step_id, {}, other.pulls);
     while (!*pull.Advance(1 + random.Below(50))) {
     }
     CHECK(pull.report().found == pulled.found);
@@ -117,6 +117,120 @@ TEST_CASE("interleaved pushes of different rows leave the same rows as sequentia
   REQUIRE(testing::PushWhole(*apart, {1, 0, 0}, groups[0]).ok());
   REQUIRE(testing::PushWhole(*apart, {1, 1, 0}, groups[1]).ok());
   CHECK(DigestOf(*mixed) == DigestOf(*apart));
+}
+
+// The first table evicts and the second one admits an id when it comes again, or neither.
+std::vector<TableConfig> TablesThatRefuse(bool refuse) {
+  std::vector<TableConfig> tables = TwoTables();
+  if (!refuse) return tables;
+  tables[0].capacity_rows = 150;
+  tables[1].admission = {.kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 3};
+  return tables;
+}
+
+TEST_CASE("a pull that awaits pushes reads the same rows as a pull after them") {
+  const uint64_t seed = GENERATE(1, 2, 3, 4);
+  const uint32_t ranks = GENERATE(1U, 2U);
+  // Of several ranks, the first one to pull would get the space of evicted rows.
+  const bool refuse = ranks == 1 && GENERATE(false, true);
+  CAPTURE(seed, refuse, ranks);
+  Random random(seed);
+  const auto after = Partition::Create(TablesThatRefuse(refuse), 1).value();
+  const auto ahead = Partition::Create(TablesThatRefuse(refuse), 1).value();
+  const auto step_id = [&](uint32_t rank, uint64_t step) -> StepId {
+    return {.run = 1, .rank = rank, .step = step, .ranks = ranks, .order = PushOrder::kByRank};
+  };
+  const auto point_to_own = [](Request& request) {
+    for (uint32_t t = 0; t < 2; ++t) {
+      const uint32_t dim = TwoTables()[t].dim;
+      const size_t ids = request.ids[t].size();
+      request.pulls[t] = {t, request.ids[t], {request.numbers[t].data(), ids, dim}};
+      request.pushes[t] = {t, 0.1F, request.ids[t], {request.numbers[t].data(), ids, dim}};
+    }
+  };
+  // By rank: the requests of the step before, whose rows are their gradients.
+  std::vector<Request> last;
+  bool has_waited = false;
+  bool has_read_ahead = false;
+  for (uint64_t step = 0; step < 40; ++step) {
+    std::vector<Request> expected;
+    for (uint32_t rank = 0; rank < ranks; ++rank) expected.emplace_back(random, 200);
+    std::vector<Request> actual = expected;
+    for (Request& request : expected) point_to_own(request);
+    for (Request& request : actual) point_to_own(request);
+    for (Request& request : last) point_to_own(request);
+
+    std::vector<std::unique_ptr<PullWork>> pulls;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      pulls.push_back(std::make_unique<PullWork>(*ahead, LookupMode::kTrain, step_id(rank, step),
+                                                 NeededPushes{step == 0 ? 0 : step - 1, step},
+                                                 actual[rank].pulls));
+    }
+    // Pieces of the pulls before and between those of the pushes.
+    std::vector<bool> over(ranks, false);
+    const auto advance_pulls = [&] {
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        if (random.Below(2) == 0) continue;
+        has_waited |= pulls[rank]->awaits_push();
+        if (!over[rank] && pulls[rank]->Ready(30)) over[rank] = *pulls[rank]->Advance(30);
+      }
+    };
+    const bool starts_before = random.Below(4) != 0;
+    for (int i = 0; starts_before && i < 30; ++i) advance_pulls();
+    if (step > 0) {
+      for (uint32_t rank = 0; rank < ranks; ++rank) has_read_ahead |= over[rank];
+    }
+    for (uint32_t rank = 0; rank < last.size(); ++rank) {
+      REQUIRE(testing::PushWhole(*after, step_id(rank, step - 1), last[rank].pushes).ok());
+      PushWork push(*ahead, step_id(rank, step - 1), last[rank].pushes);
+      while (!*push.Advance(1 + random.Below(60))) {
+        if (starts_before) advance_pulls();
+      }
+    }
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      REQUIRE(testing::PullWhole(*after, LookupMode::kTrain, step_id(rank, step), step,
+                                 expected[rank].pulls)
+                  .ok());
+      while (!over[rank]) {
+        REQUIRE(pulls[rank]->Ready(30));
+        over[rank] = *pulls[rank]->Advance(30);
+      }
+      CHECK(actual[rank].numbers[0] == expected[rank].numbers[0]);
+      CHECK(actual[rank].numbers[1] == expected[rank].numbers[1]);
+    }
+    REQUIRE(DigestOf(*ahead) == DigestOf(*after));
+    last = std::move(expected);
+  }
+  CHECK(has_waited);
+  // A pull without common rows needs no push.
+  CHECK((has_read_ahead || refuse));
+}
+
+TEST_CASE("a pull waits for pushes in progress, and reads everything late if it cannot know more") {
+  const auto partition = Partition::Create(TwoTables(), 1).value();
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  std::vector<float> numbers(9);
+  const PullGroup pull{0, ids, {numbers.data(), 3, 3}};
+  const PushGroup group{0, 0.1F, ids, {numbers.data(), 3, 3}};
+  // The rank's pull of step 0 has not come: rows that its push changes are not known.
+  const std::vector<uint64_t> others = {7, 8, 9};
+  std::vector<float> other_numbers(9);
+  const PullGroup other{0, others, {other_numbers.data(), 3, 3}};
+  PullWork blind(*partition, LookupMode::kTrain, {1, 0, 1}, {0, 1}, {&other, 1});
+  CHECK_FALSE(*blind.Advance(10));
+  CHECK(blind.awaits_push());
+  CHECK(partition->table(0).stats().rows == 0);
+
+  PushWork push(*partition, {1, 0, 0}, {&group, 1});
+  CHECK_FALSE(*push.Advance(1));
+  CHECK_FALSE(blind.Ready(10));  // The push has begun.
+  CHECK(*push.Advance(10));
+  REQUIRE(blind.Ready(10));
+  CHECK(*blind.Advance(10));
+  CHECK(partition->table(0).stats().rows == 3);
+  // Nothing is left to wait for.
+  PullWork late(*partition, LookupMode::kTrain, {1, 0, 1}, {1, 1}, {&pull, 1});
+  CHECK(*late.Advance(10));
 }
 
 TEST_CASE("a repetition of a push in progress waits, and is then reported as repeated") {
@@ -180,7 +294,8 @@ TEST_CASE("a pull distinguishes a full table with when_full: stop from other fai
   std::vector<float> numbers(9);
   const auto pull = [&](LookupMode mode, size_t count, uint64_t acknowledged_steps) {
     const PullGroup group{0, std::span(ids).first(count), {numbers.data(), count, 3}};
-    PullWork work(*partition, mode, {1, 0, 0}, acknowledged_steps, {&group, 1});
+    PullWork work(*partition, mode, {1, 0, 0}, {.acknowledged_steps = acknowledged_steps},
+                  {&group, 1});
     const Status status = work.Advance(10).status();
     CHECK(work.stopped_by_full_table() == absl::IsFailedPrecondition(status));
     return status.code();
@@ -202,9 +317,9 @@ TEST_CASE("a partition that is cleared forgets rows and pushes, and ends those o
   REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {old_start}, 0, request.pulls).ok());
   REQUIRE(testing::PushWhole(*partition, {old_start, 0, 0}, request.pushes).ok());
   // In progress, in pieces.
-  PullWork pull(*partition, LookupMode::kTrain, {old_start, 0, 1}, 0, request.pulls);
+  PullWork pull(*partition, LookupMode::kTrain, {old_start, 0, 1}, {}, request.pulls);
   PushWork push(*partition, {old_start, 0, 1}, request.pushes);
-  PullWork evaluation(*partition, LookupMode::kEvaluate, {other}, 0, request.pulls);
+  PullWork evaluation(*partition, LookupMode::kEvaluate, {other}, {}, request.pulls);
   REQUIRE_FALSE(*pull.Advance(1));
   REQUIRE_FALSE(*push.Advance(1));
   REQUIRE_FALSE(*evaluation.Advance(1));

@@ -400,20 +400,20 @@ TEST_CASE("a pull waits for memory, and an evaluation or a push does not") {
 
   CopyMemory memory(/*limit_bytes=*/1);  // A piece fits only while it is empty.
   partition->BeginCopy(memory);
-  PullWork one(*partition, LookupMode::kTrain, {.run = 1, .step = 1}, 0, first);
+  PullWork one(*partition, LookupMode::kTrain, {.run = 1, .step = 1}, {}, first);
   REQUIRE(one.Ready(2));
   CHECK(memory.used_bytes() > 0);
   REQUIRE(*one.Advance(2));
   const uint64_t used = memory.used_bytes();
   CHECK(used == 2 * (sizeof(uint64_t) + 2 * sizeof(uint32_t) + 2 * kDim * sizeof(float)));
 
-  PullWork other(*partition, LookupMode::kTrain, {.run = 1, .step = 1}, 0, all);
+  PullWork other(*partition, LookupMode::kTrain, {.run = 1, .step = 1}, {}, all);
   CHECK_FALSE(memory.IsShort());
   CHECK_FALSE(other.Ready(4));
   CHECK_FALSE(other.Ready(4));
   CHECK(memory.IsShort());
   CHECK(other.waits() == 1);
-  PullWork evaluation(*partition, LookupMode::kEvaluate, {.run = 1, .step = 1}, 0, all);
+  PullWork evaluation(*partition, LookupMode::kEvaluate, {.run = 1, .step = 1}, {}, all);
   CHECK(evaluation.Ready(4));
   const std::vector<float> gradients(4 * kDim, 1.0F);
   const std::vector<PushGroup> pushed = {
@@ -434,7 +434,7 @@ TEST_CASE("a pull waits for memory, and an evaluation or a push does not") {
   CHECK(other.waits() == 1);
   CHECK(memory.used_bytes() == 2 * used);
   // All rows have been copied: nothing has to wait.
-  PullWork last(*partition, LookupMode::kTrain, {.run = 1, .step = 2}, 0, all);
+  PullWork last(*partition, LookupMode::kTrain, {.run = 1, .step = 2}, {}, all);
   CHECK(last.Ready(8));
   partition->EndCopy();
 }

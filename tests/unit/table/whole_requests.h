@@ -13,7 +13,7 @@ namespace simurgh::testing {
 inline StatusOr<PullReport> PullWhole(Partition& partition, LookupMode mode, const StepId& step,
                                       uint64_t acknowledged_steps,
                                       std::span<const PullGroup> groups) {
-  PullWork work(partition, mode, step, acknowledged_steps, groups);
+  PullWork work(partition, mode, step, {.acknowledged_steps = acknowledged_steps}, groups);
   SIMURGH_RETURN_IF_ERROR(work.Advance(std::numeric_limits<size_t>::max()).status());
   return work.report();
 }

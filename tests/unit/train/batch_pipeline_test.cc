@@ -67,6 +67,7 @@ PipelineOptions OptionsFor(const RandomPort::Options& port) {
   return {.run = 7,
           .staleness = port.staleness,
           .reproducible = port.reproducible,
+          .awaits_pushes = port.awaits_pushes,
           .blocks = &TestBlocks(),
           .queue_batches = 4};
 }
@@ -84,7 +85,8 @@ void RunAndCheck(const RandomPort::Options& options, uint64_t steps) {
   }
   CHECK(port.violations() == std::vector<std::string>{});
   CHECK(port.acknowledged().size() == steps);
-  CHECK(port.max_outstanding() <= options.staleness);
+  CHECK(port.max_outstanding() <= options.staleness + (options.awaits_pushes ? 1 : 0));
+  CHECK((options.awaits_pushes && steps > 3) == (port.awaiting_pulls() > 0));
   CHECK((options.failures.empty() || port.failures() > 0));
 }
 
@@ -101,12 +103,20 @@ TEST_CASE("Reproducible: pull t sees exactly the pushes up to t - staleness") {
   RunAndCheck({.seed = seed, .staleness = staleness, .reproducible = true}, steps);
 }
 
+TEST_CASE("Awaiting: a pull is sent before the last push, and sees it") {
+  const bool reproducible = GENERATE(false, true);
+  const uint64_t seed = GENERATE(1, 2, 3);
+  RunAndCheck({.seed = seed, .reproducible = reproducible, .awaits_pushes = true}, 200);
+}
+
 TEST_CASE("Failures that may pass are retried until all is done, in the same order") {
   const bool reproducible = GENERATE(false, true);
   const uint32_t staleness = GENERATE(1, 4);
+  const bool awaits = staleness == 1 && GENERATE(false, true);
   RunAndCheck({.seed = 11,
                .staleness = staleness,
                .reproducible = reproducible,
+               .awaits_pushes = awaits,
                .failure_rate = 0.1,
                .failures = {absl::StatusCode::kUnavailable, absl::StatusCode::kNotFound,
                             absl::StatusCode::kAborted, absl::StatusCode::kDeadlineExceeded,

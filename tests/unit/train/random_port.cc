@@ -101,22 +101,27 @@ void RandomPort::Pull(BatchReference batch, const PullOptions& options, Embeddin
   const uint64_t step = options.step_id.step;
   const std::string name = "pull " + std::to_string(step);
   Expect(IsOf(batch, step), name + ": unknown reference");
-  Expect(HoldsAll(acknowledged_, options.acknowledged_steps),
+  Expect(HoldsAll(acknowledged_, options.needed.acknowledged_steps),
          name + ": claims unacknowledged steps");
   Expect(options.row_age_steps == options_.row_age_steps, name + ": allows another age of rows");
   pull_started_.insert(step);
   acknowledged_at_pull_[step] = acknowledged_.size();
   const auto outstanding = static_cast<uint32_t>(pull_started_.size() - acknowledged_.size());
   max_outstanding_ = std::max(max_outstanding_, outstanding);
-  if (options_.reproducible && options.mode == LookupMode::kTrain) {
+  const uint64_t awaited = options.needed.awaited_steps;
+  if (awaited > 0) {
+    ++awaiting_pulls_;
+    Expect(options_.awaits_pushes && awaited == step && !acknowledged_.contains(step - 1) &&
+               HoldsAll(acknowledged_, step - 1),
+           name + ": awaits other pushes than the last one");
+    Expect(HoldsAll(pull_answered_, step), name + ": overtakes an earlier pull");
+  } else if (options_.reproducible && options.mode == LookupMode::kTrain) {
     const uint64_t pushes = step + 1 < options_.staleness ? 0 : step + 1 - options_.staleness;
     Expect(acknowledged_.size() == pushes && HoldsAll(acknowledged_, pushes),
            name + ": sees other pushes than the first " + std::to_string(pushes));
     Expect(HoldsAll(pull_answered_, step), name + ": overtakes an earlier pull");
   }
-  Enqueue([this, step, embeddings = std::move(embeddings), done] {
-    const Status status = Draw();
-    if (!status.ok()) return done(status);
+  const auto answer_pull = [this, step, embeddings = std::move(embeddings), done] {
     std::ranges::fill(embeddings.floats(), static_cast<float>(step));
     const auto told = std::make_shared<uint64_t>();
     PullAnswer answer{.argmax = {std::as_bytes(std::span(told.get(), 1)), told}};
@@ -128,6 +133,15 @@ void RandomPort::Pull(BatchReference batch, const PullOptions& options, Embeddin
       argmax_[step] = *told;
     }
     done(std::move(answer));
+  };
+  Enqueue([this, awaited, answer_pull, done] {
+    const Status status = Draw();
+    if (!status.ok()) return done(status);
+    {
+      MutexLock inner(mutex_);
+      if (!HoldsAll(acknowledged_, awaited)) return held_pulls_.push_back(answer_pull);
+    }
+    answer_pull();
   });
 }
 
@@ -154,7 +168,12 @@ void RandomPort::Push(BatchReference batch, StepId step_id, GradientBuffer gradi
       MutexLock inner(mutex_);
       Expect(right, name + ": gradients of another step");
       Expect(has_argmax && argmax == argmax_.at(step), name + ": argmax of another pull");
-      if (status.ok()) acknowledged_.insert(step);
+      if (status.ok()) {
+        acknowledged_.insert(step);
+        // A pull awaits the last step only.
+        for (auto& pull : held_pulls_) Enqueue(std::move(pull));
+        held_pulls_.clear();
+      }
     }
     done(status);
   });

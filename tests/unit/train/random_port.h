@@ -24,6 +24,7 @@ class RandomPort : public EmbeddingPort {
     uint64_t seed = 1;
     uint32_t staleness = 1;
     bool reproducible = false;
+    bool awaits_pushes = false;  // A pull may await the push of the step before.
     uint32_t row_age_steps = 0;  // What pulls must allow; they answer ages up to it.
     double failure_rate = 0;
     std::vector<absl::StatusCode> failures;  // Codes of failures.
@@ -48,6 +49,7 @@ class RandomPort : public EmbeddingPort {
   const std::map<uint64_t, uint32_t>& lacking() const { return lacking_; }
   uint32_t max_outstanding() const { return max_outstanding_; }
   uint64_t failures() const { return failures_; }
+  uint64_t awaiting_pulls() const { return awaiting_pulls_; }
 
  private:
   void Enqueue(std::function<void()> answer);
@@ -64,6 +66,7 @@ class RandomPort : public EmbeddingPort {
   CondVar changed_;
   Random random_;
   std::vector<std::function<void()>> calls_;
+  std::vector<std::function<void()>> held_pulls_;  // Wait for an acknowledgement.
   bool stopped_ = false;
   uint64_t next_number_ = 1;
   std::map<uint64_t, uint64_t> references_;  // The step of each.
@@ -77,6 +80,7 @@ class RandomPort : public EmbeddingPort {
   std::vector<std::string> violations_;
   uint32_t max_outstanding_ = 0;
   uint64_t failures_ = 0;
+  uint64_t awaiting_pulls_ = 0;
   int submissions_ = 0;  // The thread's.
   std::thread thread_;
 };

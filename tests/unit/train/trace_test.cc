@@ -29,15 +29,26 @@ std::map<std::string, TraceSpans> SpansOf(Timeline& timeline) {
   return ReadTrace(json);
 }
 
-// Answers a pull when the next one has been called for, or at once.
+// Answers at once, or when the next call has come.
 class ChainPort : public ReadyPort {
  public:
-  explicit ChainPort(bool pulls_wait) : pulls_wait_(pulls_wait) {}
+  // kPulls: a pull is answered when the next one has been called for. kPushes: a push is, and then
+  // that pull, which awaits it.
+  enum class Waits { kNothing, kPulls, kPushes };
+
+  explicit ChainPort(Waits waits) : waits_(waits) {}
 
   void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
-    const bool waits = pulls_wait_ && options.step_id.step + 1 < kSteps;
+    if (options.needed.awaited_steps > 0) {
+      {
+        const MutexLock lock(mutex_);
+        awaiting_ = std::move(done);
+      }
+      return AnswerBoth();
+    }
+    const bool waits = waits_ == Waits::kPulls && options.step_id.step + 1 < kSteps;
     std::function<void(StatusOr<PullAnswer>)> earlier;
     {
       const MutexLock lock(mutex_);
@@ -47,11 +58,38 @@ class ChainPort : public ReadyPort {
     if (!waits) done(PullAnswer());
   }
 
+  void Push(BatchReference /*batch*/, StepId step_id, GradientBuffer /*gradients*/,
+            std::function<void(Status)> done) override {
+    if (waits_ != Waits::kPushes || step_id.step + 1 == kSteps) return done(absl::OkStatus());
+    {
+      const MutexLock lock(mutex_);
+      push_ = std::move(done);
+    }
+    AnswerBoth();
+  }
+
  private:
-  const bool pulls_wait_;
+  void AnswerBoth() {
+    std::function<void(Status)> push;
+    std::function<void(StatusOr<PullAnswer>)> pull;
+    {
+      const MutexLock lock(mutex_);
+      if (!push_ || !awaiting_) return;
+      push = std::exchange(push_, nullptr);
+      pull = std::exchange(awaiting_, nullptr);
+    }
+    push(absl::OkStatus());
+    pull(PullAnswer());
+  }
+
+  const Waits waits_;
   Mutex mutex_;
+  std::function<void(Status)> push_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(StatusOr<PullAnswer>)> awaiting_ ABSL_GUARDED_BY(mutex_);
   std::function<void(StatusOr<PullAnswer>)> waiting_ ABSL_GUARDED_BY(mutex_);
 };
+
+using Waits = ChainPort::Waits;
 
 TrainingConfig ConfigOf(TrainingConfig::Mode mode, uint32_t staleness) {
   TrainingConfig config{.mode = mode, .batch_size = FewBatches::kSamples, .staleness = staleness};
@@ -60,9 +98,9 @@ TrainingConfig ConfigOf(TrainingConfig::Mode mode, uint32_t staleness) {
 }
 
 std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t staleness,
-                                          bool pulls_wait) {
+                                          Waits waits) {
   const auto network = LinearNetwork({1});
-  ChainPort port(pulls_wait);
+  ChainPort port(waits);
   const auto timeline = Timeline::Record();
   const auto collective = NewLocalCollective();
   TrainObserver observer;
@@ -83,7 +121,7 @@ std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t st
 constexpr char kCompute[] = "forward and backward";
 
 TEST_CASE("Every stage of every step is in the trace once") {
-  auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, true);
+  auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, Waits::kPulls);
   for (const char* stage : {"read", "submit", "pull", kCompute, "push", "dense step"}) {
     CAPTURE(stage);
     for (uint64_t step = 0; step < kSteps; ++step) CHECK(spans[stage][step].size() == 1);
@@ -91,7 +129,7 @@ TEST_CASE("Every stage of every step is in the trace once") {
 }
 
 TEST_CASE("hybrid: a pull overlaps the computation and push of the previous batch") {
-  auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, true);
+  auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, Waits::kPulls);
   for (uint64_t step = 0; step + 2 < kSteps; ++step) {
     CAPTURE(step);
     const TraceSpan& next_pull = spans["pull"][step + 1].at(0);
@@ -104,21 +142,26 @@ TEST_CASE("hybrid: a pull overlaps the computation and push of the previous batc
   }
 }
 
-TEST_CASE("sync: no batch is pulled before the one before it is pushed") {
-  auto spans = TraceOf(TrainingConfig::Mode::kSync, 1, false);
+TEST_CASE("sync: no batch is computed before the one before it is pushed, but its pull is sent") {
+  auto spans = TraceOf(TrainingConfig::Mode::kSync, 1, Waits::kPushes);
   for (uint64_t step = 0; step < kSteps; ++step) {
     CAPTURE(step);
     const TraceSpan& compute = spans[kCompute][step].at(0);
     const TraceSpan& push = spans["push"][step].at(0);
     CHECK(spans["pull"][step].at(0).end <= compute.begin);
     // The gradients of the embeddings are complete before those of the weights.
-    CHECK(compute.Contains(push));
-    if (step + 1 < kSteps) CHECK(push.end <= spans["pull"][step + 1].at(0).begin);
+    CHECK(compute.begin <= push.begin);
+    CHECK(push.begin <= compute.end);
+    if (step + 1 == kSteps) continue;
+    const TraceSpan& next_pull = spans["pull"][step + 1].at(0);
+    CHECK(next_pull.begin <= push.end);
+    CHECK(push.end <= next_pull.end);
+    CHECK(push.end <= spans[kCompute][step + 1].at(0).begin);
   }
 }
 
 TEST_CASE("naive_hybrid: a push follows the dense step, and the next pull the push's beginning") {
-  auto spans = TraceOf(TrainingConfig::Mode::kNaiveHybrid, 4, false);
+  auto spans = TraceOf(TrainingConfig::Mode::kNaiveHybrid, 4, Waits::kNothing);
   for (uint64_t step = 0; step < kSteps; ++step) {
     CAPTURE(step);
     const TraceSpan& push = spans["push"][step].at(0);
