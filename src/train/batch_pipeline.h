@@ -163,7 +163,7 @@ class StepBatches {
   // the network computes. Errors: of the network.
   Status Overlap();
 
-  // Pushes the batch's gradients, or zeros if the step is not applied. A network that overlaps
+  // Pushes the batch's gradients, or zeros if they are not usable. A network that overlaps
   // pushes them during the next step, if there is one yet. Errors: of the network.
   Status Release(const PulledBatch& pulled, bool applied);
 
