@@ -58,10 +58,10 @@ Status StepMeter::Step(const CompactBatch& batch) {
   traffic_.buffered_bytes =
       std::max(traffic_.buffered_bytes, static_cast<double>(buffered.bytes()));
 
-  const bool are_rows = training.embeddings == EmbeddingForm::kRows;
-  const size_t embedding_bytes =
-      are_rows ? row_codec_.bytes(batch)
-               : batch.batch_size * pooling_.row_bytes(training.embedding_precision);
+  const size_t pooled_bytes = batch.batch_size * pooling_.row_bytes(training.embedding_precision);
+  const EmbeddingWire wire = WireOf(config_);
+  const bool are_rows = wire.smaller ? row_codec_.bytes(batch) < pooled_bytes : !wire.rows.empty();
+  const size_t embedding_bytes = are_rows ? row_codec_.bytes(batch) : pooled_bytes;
   const size_t gradient_bytes = batch.batch_size * pooling_.row_bytes(training.gradient_precision);
   const size_t argmax_bytes = are_rows ? 0 : ArgmaxBytes(layout_, batch);
   const size_t row_bytes = std::max(row_wire_.RequestFor(buffered.plan).byte_count,
@@ -82,14 +82,14 @@ Status StepMeter::Step(const CompactBatch& batch) {
                                              .needed = NeededAt(step),
                                              .row_age_steps = training.row_age_steps},
                                  .precision = training.embedding_precision,
-                                 .form = training.embeddings}),
+                                 .form = are_rows ? EmbeddingForm::kRows : EmbeddingForm::kPooled}),
                     api::Encode(answer, {bytes(embedding_bytes), lent}));
   const api::PushBatchMessage push{
       .reference = reference,
       .step_id = step_id,
       .learning_rates = std::vector<float>(config_.tables.size(), 1.0F),
       .precision = training.gradient_precision,
-      .scale = WireOf(config_).gradient_factor};
+      .scale = wire.gradient_factor};
   traffic_.push.Add(api::Encode(push, {bytes(gradient_bytes), lent}, answer.argmax));
   PushRows(buffered.plan, step);
   ++traffic_.steps;

@@ -106,7 +106,10 @@ struct TrainingConfig {
   }
   // Most batches of a rank between the start of the pull and the acknowledged push, but in kAsync.
   uint32_t batches_in_flight() const { return staleness + (awaits_pushes() ? 1 : 0); }
-  EmbeddingForm embeddings = EmbeddingForm::kPooled;            // Response to a pull.
+  // Response to a pull. kSmaller: for each batch, rows if they are fewer bytes; always kPooled with
+  // another precision than f32, with max pooling, or on a device.
+  enum class Embeddings { kPooled, kRows, kSmaller };
+  Embeddings embeddings = Embeddings::kSmaller;
   VectorPrecision embedding_precision = VectorPrecision::kF32;  // Embeddings to the nn-worker.
   VectorPrecision gradient_precision = VectorPrecision::kF32;   // Gradients to embedding workers.
   float gradient_scale = 1024.0F;  // kF16: factor of gradients on the wire.

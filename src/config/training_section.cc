@@ -108,11 +108,15 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
                                                                      {"bf16", Precision::kBf16},
                                                                      {"f16", Precision::kF16},
                                                                      {"int8", Precision::kInt8}};
-  using Form = EmbeddingForm;
-  in.Choice<Form>(
-      "embeddings",
-      "response to a pull: pooled embeddings, or rows that the nn-worker pools, see Row batches",
-      &training->embeddings, {{"pooled", Form::kPooled}, {"rows", Form::kRows}});
+  using Embeddings = TrainingConfig::Embeddings;
+  in.Choice<Embeddings>("embeddings",
+                        "response to a pull: pooled embeddings, rows that the nn-worker pools, or "
+                        "the smaller of both, "
+                        "see Row batches",
+                        &training->embeddings,
+                        {{"auto", Embeddings::kSmaller},
+                         {"pooled", Embeddings::kPooled},
+                         {"rows", Embeddings::kRows}});
   in.Choice<Precision>("embedding_precision",
                        "precision of embeddings or rows sent to the nn-worker, see Precision",
                        &training->embedding_precision, precisions);
@@ -224,7 +228,7 @@ void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
 
 // The gradients of max pooling need the argmax, which only an embedding worker computes.
 void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
-  if (config.training.embeddings != EmbeddingForm::kRows) {
+  if (config.training.embeddings != TrainingConfig::Embeddings::kRows) {
     if (config.nn_worker.batch_row_bytes == 0) return;
     diagnostics->Report("nn_worker.batch_row_bytes", "requires training.embeddings: rows",
                         "remove it, or set that");

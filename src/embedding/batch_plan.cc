@@ -185,13 +185,22 @@ EmbeddingWire WireOf(const ClusterConfig& config) {
   const TrainingConfig& training = config.training;
   const bool is_f16 = training.gradient_precision == VectorPrecision::kF16;
   const BatchLayout layout = LayoutOf(config);
-  const bool as_rows = training.embeddings == EmbeddingForm::kRows;
+  using Embeddings = TrainingConfig::Embeddings;
+  // In f32, both have the same numbers. A device has memory for one form.
+  const bool smaller = training.embeddings == Embeddings::kSmaller &&
+                       config.nn_worker.device == ComputeDevice::kCpu &&
+                       training.embedding_precision == VectorPrecision::kF32 &&
+                       std::ranges::none_of(config.features, [](const FeatureConfig& feature) {
+                         return feature.pooling == Pooling::kMax;
+                       });
+  const bool as_rows = smaller || training.embeddings == Embeddings::kRows;
   return {.dims = layout.vector_dims(),
           .embeddings = training.embedding_precision,
           .gradients = training.gradient_precision,
           .gradient_factor = is_f16 ? training.gradient_scale : 1.0F,
           .seed = config.seed,
-          .rows = as_rows ? layout.rows() : std::vector<FeatureRows>()};
+          .rows = as_rows ? layout.rows() : std::vector<FeatureRows>(),
+          .smaller = smaller};
 }
 
 }  // namespace simurgh

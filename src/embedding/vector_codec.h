@@ -77,6 +77,8 @@ struct EmbeddingWire {
   uint64_t seed = 0;          // Seed of the gradients' RoundingKey.
   // With rows instead of embeddings: the rows of each feature, for RowCodec. Otherwise empty.
   std::vector<FeatureRows> rows = {};
+  // Batches whose embeddings are fewer bytes than their rows have embeddings.
+  bool smaller = false;
 };
 
 }  // namespace simurgh

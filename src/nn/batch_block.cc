@@ -124,7 +124,9 @@ class OrdinaryPool final : public BlockPool {
 
   std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                        bool with_gradients) override {
-    return LeaseWithRows(ids->batch_size, with_gradients, rows_.features().empty() ? nullptr : ids);
+    const bool as_rows = !rows_.features().empty() &&
+                         (!wire_.smaller || rows_.bytes(*ids) < ids->batch_size * embedding_bytes_);
+    return LeaseWithRows(ids->batch_size, with_gradients, as_rows ? ids : nullptr);
   }
 
  private:

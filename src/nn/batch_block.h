@@ -55,7 +55,8 @@ class BlockPool {
   // Returns a block for pooled embeddings of `rows` samples.
   virtual std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) = 0;
 
-  // Returns a block for the batch's rows if the wire carries rows, else for its pooled embeddings.
+  // Returns a block for the batch's rows if the wire carries its rows, else for its pooled
+  // embeddings.
   virtual std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                                bool with_gradients) {
     return Lease(ids->batch_size, with_gradients);

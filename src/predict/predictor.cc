@@ -27,7 +27,7 @@ struct Predictor::State {
         unseen(common.config.tables.size()),
         missing(common.format.columns.size()) {
     const TrainingConfig& training = common.config.training;
-    if (training.embeddings == EmbeddingForm::kRows) {
+    if (training.embeddings == TrainingConfig::Embeddings::kRows) {
       sent_rows.emplace(training.embedding_precision, common.layout.rows());
     }
     for (const TableConfig& table : common.config.tables) {

@@ -72,9 +72,12 @@ TEST_CASE(
 
 TEST_CASE("Rows that the trainer pools train what the embedding worker's embeddings do") {
   TestClusterOptions options = Reproducible(2, "4");
+  options.overrides.emplace_back("training.embeddings=pooled");
   const TrainerOutcome pooled = RunOn(options);
   REQUIRE(pooled.exit_code == 0);
-  options.overrides.emplace_back("training.embeddings=rows");
+  options.overrides.back() = "training.embeddings=auto";
+  CheckSame(pooled, RunOn(options));
+  options.overrides.back() = "training.embeddings=rows";
   CheckSame(pooled, RunOn(options));
   CheckSame(pooled, RunStandalone(options));
   // Rows that are rounded are not embeddings that are.

@@ -191,7 +191,7 @@ TEST_CASE("Rows may only be used again where that fits the staleness", "[config]
 TEST_CASE("A trainer pools rows in every way but by max", "[config]") {
   const std::string rows = "training.embeddings=rows";
   REQUIRE(With({rows}).ok());
-  CHECK(With({rows})->training.embeddings == EmbeddingForm::kRows);
+  CHECK(With({rows})->training.embeddings == TrainingConfig::Embeddings::kRows);
   CHECK(ErrorOf({rows, "features.1.pooling=max"}) ==
         "features.1.pooling: is max, which training.embeddings: rows does not support; choose "
         "another pooling, or "

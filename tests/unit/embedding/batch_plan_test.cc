@@ -131,5 +131,32 @@ TEST_CASE("Features of different tables may not share a list") {
         "batch: feature 0 reads table 1 and shares list 0 with a feature of table 0");
 }
 
+TEST_CASE("batches have their smaller form where both have the same numbers") {
+  ClusterConfig config;
+  config.tables.resize(1);
+  config.features.resize(2);
+  const auto smaller = [](const ClusterConfig& of) {
+    const EmbeddingWire wire = WireOf(of);
+    CHECK(wire.rows.size() ==
+          (wire.smaller || of.training.embeddings == TrainingConfig::Embeddings::kRows ? 2 : 0));
+    return wire.smaller;
+  };
+  CHECK(smaller(config));
+  ClusterConfig other = config;
+  other.training.embedding_precision = VectorPrecision::kBf16;
+  CHECK_FALSE(smaller(other));
+  other = config;
+  other.features[1].pooling = Pooling::kMax;
+  CHECK_FALSE(smaller(other));
+  other = config;
+  other.nn_worker.device = ComputeDevice::kCuda;
+  CHECK_FALSE(smaller(other));
+  for (const auto form : {TrainingConfig::Embeddings::kPooled, TrainingConfig::Embeddings::kRows}) {
+    other = config;
+    other.training.embeddings = form;
+    CHECK_FALSE(smaller(other));
+  }
+}
+
 }  // namespace
 }  // namespace simurgh

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "data/batch/batch_builder.h"
 #include "embedding/row_codec.h"
+#include "nn/batch_block.h"
 #include "nn/cpu/compute_threads.h"
 
 namespace simurgh::cpu {
@@ -52,6 +53,26 @@ TEST_CASE("rows are pooled to the same bytes on any number of threads") {
   const auto expected = PooledOn(1);
   CHECK(std::ranges::all_of(expected[3], [](float number) { return number >= 1; }));
   for (const uint32_t threads : {2, 3, 5}) CHECK(PooledOn(threads) == expected);
+}
+
+TEST_CASE("a block has the batch's rows if they are fewer bytes than its embeddings") {
+  EmbeddingWire wire{.dims = {4}, .rows = {{.dim = 4}}, .smaller = true};
+  const auto blocks = NewBlockPool(4, wire);
+  // Two samples of one embedding each, with this number of distinct ids.
+  const auto form_with = [&](int ids) {
+    BatchBuilder builder(1, 0);
+    for (int s = 0; s < 2; ++s) {
+      for (int i = 0; i < ids; ++i) builder.AddId(0, static_cast<uint64_t>(i));
+      builder.EndSample();
+    }
+    const auto block = blocks->LeaseFor(builder.Build()->sparse, /*with_gradients=*/true);
+    CHECK((block->ids != nullptr) == (block->encoded_embeddings.form == EmbeddingForm::kRows));
+    CHECK(block->embeddings.rows() == 2);
+    return block->encoded_embeddings.form;
+  };
+  CHECK(form_with(1) == EmbeddingForm::kRows);
+  CHECK(form_with(2) == EmbeddingForm::kPooled);
+  CHECK(form_with(3) == EmbeddingForm::kPooled);
 }
 
 }  // namespace
