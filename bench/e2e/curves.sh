@@ -66,8 +66,8 @@ time_of_runs() {
 write_means() {
   local target
   target=$(target_of "$1")
-  echo "| ranks | mode | seeds | samples/s | test AUC | least | most | seconds to AUC $target | staleness | of all ranks | dense |"
-  echo "|---|---|---|---|---|---|---|---|---|---|---|"
+  echo "| ranks | mode | seeds | samples/s | test AUC | least | most | log loss | seconds to AUC $target | staleness | of all ranks | dense |"
+  echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
   jq --slurp --raw-output --arg model "$1" --rawfile times <(time_of_runs "$1" "$target") '
     def mean: add / length;
     def median: sort | .[(length - 1) / 2 | floor];
@@ -76,7 +76,7 @@ write_means() {
     | map(select(.model == $model)) | group_by([.ranks, .mode])[]
     | [(.[0].ranks | tostring), .[0].mode] as $group
     | [.[0].ranks, .[0].mode, length, (map(.samples_per_s) | median), (map(.auc) | mean | digits(5)), (map(.auc) | min),
-       (map(.auc) | max), ($times | map(select(.[:2] == $group)[2] | tonumber? // .) | median),
+       (map(.auc) | max), (map(.log_loss) | mean | digits(5)), ($times | map(select(.[:2] == $group)[2] | tonumber? // .) | median),
        ((map(.staleness), map(.ranks_staleness), map(.dense_staleness)) | mean | digits(1))]
     | "| " + (map(tostring) | join(" | ")) + " |"' "$out/results.jsonl"
 }

@@ -20,14 +20,15 @@ hidden_layers() {
   esac
 }
 
-# make_data SAMPLES TEST_SAMPLES IDS: prints a folder with train.tsv, test.tsv and teacher.json, and keeps it for later runs.
+# make_data SAMPLES TEST_SAMPLES IDS [ZIPF]: prints a folder with train.tsv, test.tsv and teacher.json, and keeps it for
+# later runs. ZIPF: exponent of the ids' distribution, or datagen's default.
 make_data() {
-  local folder=build/bench/data/$1-$2-$3
+  local folder=build/bench/data/$1-$2-$3${4:+-zipf-$4} skew=(${4:+--zipf-exponent "$4"})
   if [[ ! -f $folder/teacher.json ]]; then
     mkdir -p "$folder"
     echo "writing $1 + $2 samples with $3 ids into $folder" >&2
-    "$bin/datagen" --output "$folder/train.tsv" --samples "$1" --distinct-ids "$3" --json >"$folder/train.json"
-    "$bin/datagen" --output "$folder/test.tsv" --samples "$2" --distinct-ids "$3" --first "$1" --json >"$folder/test.json"
+    "$bin/datagen" --output "$folder/train.tsv" --samples "$1" --distinct-ids "$3" ${skew[@]+"${skew[@]}"} --json >"$folder/train.json"
+    "$bin/datagen" --output "$folder/test.tsv" --samples "$2" --distinct-ids "$3" --first "$1" ${skew[@]+"${skew[@]}"} --json >"$folder/test.json"
     mv "$folder/test.json" "$folder/teacher.json"
   fi
   echo "$folder"
@@ -92,7 +93,7 @@ train_ours() {
   kill "$recorder" && wait "$recorder" || true
   stop_cluster
   ((status == 0)) || return "$status"
-  sed -nE 's/^test_auc=([0-9.]+) .*samples_per_sec=([0-9]+)$/{"auc": \1, "samples_per_s": \2}/p' "$logs/result" |
+  sed -nE 's/^test_auc=([0-9.]+) test_logloss=([0-9.]+) .*samples_per_sec=([0-9]+)$/{"auc": \1, "log_loss": \2, "samples_per_s": \3}/p' "$logs/result" |
     jq --compact-output --argjson memory "$(cat "$logs/peak_mb")" --argjson ranks "$ranks" \
       '.samples_per_s *= $ranks | . + {peak_rss_mb: $memory}'  # Each rank logs its own rate.
 }

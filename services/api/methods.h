@@ -21,6 +21,8 @@ using PullRows =
     rpc::MethodOf<rpc::MessageOf<wire::PullRowsRequest, rpc::Segment<"ids", uint64_t>>,
                   rpc::MessageOf<wire::PullRowsResponse, rpc::Segment<"rows", std::byte>>>;
 inline constexpr PullRows kPullRows{.number = 0x0101, .name = "pull_rows"};
+// A pull that awaits pushes. It takes as long as they do, so its times are not those of pulls.
+inline constexpr PullRows kAwaitRows{.number = 0x0109, .name = "await_rows"};
 
 using PushRows = rpc::MethodOf<rpc::MessageOf<wire::PushRowsRequest, rpc::Segment<"ids", uint64_t>,
                                               rpc::Segment<"gradients", std::byte>>,

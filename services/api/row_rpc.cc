@@ -273,8 +273,10 @@ RowClient::RowClient(std::string name, std::unique_ptr<PeerClients> clients, uin
 
 rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto client = call.needed.awaited_steps > 0 ? clients_->dedicated() : clients_->shared();
-  const auto response = co_await rpc::Call(*client, api::kPullRows, std::move(request),
+  const bool awaits = call.needed.awaited_steps > 0;
+  const auto client = awaits ? clients_->dedicated() : clients_->shared();
+  const api::PullRows& method = awaits ? api::kAwaitRows : api::kPullRows;
+  const auto response = co_await rpc::Call(*client, method, std::move(request),
                                            {{call.rows, call.owner}}, api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());

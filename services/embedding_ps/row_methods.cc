@@ -116,8 +116,9 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
   const uint64_t head_bytes =
       65'536 + rows.shape().dims.size() * (64 + uint64_t{4} * rows.shape().partitions);
   auto pull_rows = api::kPullRows;
+  auto await_rows = api::kAwaitRows;
   auto push_rows = api::kPushRows;
-  pull_rows.max_head_bytes = push_rows.max_head_bytes = head_bytes;
+  pull_rows.max_head_bytes = await_rows.max_head_bytes = push_rows.max_head_bytes = head_bytes;
   using PullPlaced = rpc::PlacedWith<api::PullRows::Request, Parsed<PullRowsCall>>;
   const auto place_pull =
       [&rows, &buffers, map_version](
@@ -138,9 +139,11 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
           .needed = {.acknowledged_steps = request.acknowledged_steps(), .awaited_steps = awaited}},
          std::move(parsed)}};
   };
-  rpc::Register(server, pull_rows, place_pull, [&rows, &runs](auto request, auto& parsed) {
-    return HandlePull(std::move(request), parsed, rows, runs);
-  });
+  for (const api::PullRows& method : {pull_rows, await_rows}) {
+    rpc::Register(server, method, place_pull, [&rows, &runs](auto request, auto& parsed) {
+      return HandlePull(std::move(request), parsed, rows, runs);
+    });
+  }
 
   using PushPlaced = rpc::PlacedWith<api::PushRows::Request, Parsed<PushRowsCall>>;
   const auto place_push =

@@ -167,8 +167,10 @@ rpc::awaitable<StatusOr<RowExchange::Rows>> RowExchange::Pull(
   state->options = options;
   co_await Prepare(state);
   const auto pull = [&](size_t server) { return PullFrom(server, state, call_options); };
+  const bool awaits = options.needed.awaited_steps > 0;
+  Histogram& seconds = awaits ? metrics_.await_seconds : metrics_.pull_seconds;
   SIMURGH_CO_RETURN_IF_ERROR(
-      co_await OnServers(metrics_.pull_seconds, "pull", call_options.trace, pull));
+      co_await OnServers(seconds, awaits ? "await" : "pull", call_options.trace, pull));
   co_return state->rows;
 }
 

@@ -82,7 +82,8 @@ struct WorkerMetrics {
   Counter& unique_rows = registry.Get(kUniqueRowsTotal);
   RowCacheMetrics row_cache{registry};
   Histogram& plan_seconds = StageSeconds("plan");
-  Histogram& pull_seconds = StageSeconds("pull");  // Time for all servers together.
+  Histogram& pull_seconds = StageSeconds("pull");    // Time for all servers together.
+  Histogram& await_seconds = StageSeconds("await");  // The same for pulls that await pushes.
   Histogram& pool_seconds = StageSeconds("pool");
   Histogram& unpool_seconds = StageSeconds("unpool");
   Histogram& push_seconds = StageSeconds("push");  // Time for all servers together.

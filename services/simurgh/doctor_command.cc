@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -59,6 +60,7 @@ constexpr double kMostSkew = 1;  // Seconds.
 constexpr double kNearBudget = 0.85;
 constexpr double kCheckpointIntervals = 3;
 constexpr double kManyRowsSkipped = 0.001;  // Share of the samples.
+constexpr double kManyStaleReads = 0.1;     // Share of the reads of rows.
 
 enum class Level { kOk, kWarn, kError };
 
@@ -102,6 +104,8 @@ class Doctor {
   void CheckClock(const std::string& name, const MetricsText& metrics, double before, double after);
   void CheckSaves(const std::string& name, const MetricsText& metrics);
   void CheckData(const std::string& name, const MetricsText& metrics);
+  // Tells how many rows are read without the gradients of batches in flight.
+  void CheckStaleness(const std::string& name, const MetricsText& metrics);
   void CheckBudget(const std::string& name, const MetricsText& metrics);
   // rows: number of rows per server's name.
   void CheckSkew(const std::vector<std::pair<std::string, double>>& rows);
@@ -109,6 +113,7 @@ class Doctor {
   std::vector<Finding> findings_;
   std::set<std::string> resolved_;
   uint64_t local_servers_ = 0;
+  uint32_t staleness_ = 1;  // 1 in other modes than hybrid.
 };
 
 double Now() {
@@ -326,6 +331,21 @@ void Doctor::CheckData(const std::string& name, const MetricsText& metrics) {
   }
 }
 
+void Doctor::CheckStaleness(const std::string& name, const MetricsText& metrics) {
+  if (staleness_ == 1) return;
+  // Buckets of ages end at 2^n - 1 steps.
+  const uint32_t age = std::bit_ceil(staleness_) - 1;
+  const std::string ages = "simurgh_ps_table_row_age_steps";
+  const auto all = metrics.Sum(ages + "_count");
+  const auto young = metrics.Sum(ages + "_bucket", {{"le", absl::StrCat(age)}});
+  if (!all || !young || *young < kManyStaleReads * *all) return;
+  Warn(absl::StrCat(name, ": ", std::round(100 * *young / *all),
+                    " % of its reads of rows were at most ", age,
+                    " steps after the last one, so they can lack the gradients of batches in "
+                    "flight. In runs of a few thousand steps this costs accuracy; use "
+                    "training.staleness: 1, which reads the same as mode: sync"));
+}
+
 void Doctor::CheckBudget(const std::string& name, const MetricsText& metrics) {
   const auto budget = metrics.Sum("simurgh_ps_memory_budget_bytes");
   if (!budget) return;
@@ -419,6 +439,7 @@ void Doctor::CheckDaemons(const std::vector<ListedDaemon>& daemons, const std::s
     CheckSaves(name, *values);
     CheckData(name, *values);
     CheckBudget(name, *values);
+    CheckStaleness(name, *values);
     if (daemon.kind == "embedding-ps") {
       rows.emplace_back(name, values->Sum("simurgh_ps_table_rows").value_or(0));
     }
@@ -431,6 +452,9 @@ void Doctor::CheckCluster(const std::string& path, const std::vector<std::string
   if (!config) return;
   for (const InstanceConfig& server : config->embedding_ps.instances) {
     if (IsOfThisMachine(server.address)) ++local_servers_;
+  }
+  if (config->training.mode == TrainingConfig::Mode::kHybrid) {
+    staleness_ = config->training.staleness;
   }
   CheckFolder(config->checkpoint);
   CheckMemory(*config);

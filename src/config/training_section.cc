@@ -414,7 +414,16 @@ void ReadTraining(MapReader& root, ClusterConfig* config) {
 }
 
 void ApplyMode(ClusterConfig* config) {
-  if (config->training.mode != TrainingConfig::Mode::kSync) return;
+  using Mode = TrainingConfig::Mode;
+  TrainingConfig& training = config->training;
+  // Without staleness, nothing is gained by pushes that do not wait for those of other ranks. An
+  // optimizer that gets them one by one takes larger steps. A server that has lost rows misses
+  // pushes, so then none may wait.
+  if (training.mode == Mode::kHybrid && training.staleness == 1 && !training.reproducible &&
+      config->checkpoint.on_server_loss == CheckpointConfig::OnServerLoss::kRollback) {
+    training.mode = Mode::kSync;
+  }
+  if (training.mode != Mode::kSync) return;
   config->training.staleness = 1;
   config->training.row_age_steps = 0;
   config->embedding_worker.row_cache_bytes = 0;

@@ -182,7 +182,7 @@ TEST_CASE("Another worker can take over batches in the form of rows") {
   ClusterConfig config = SmallCluster();
   config.tables[0].optimizer.learning_rate = 0.5F;
   config.tables[1].optimizer.learning_rate = 0.25F;
-  config.training.embeddings = EmbeddingForm::kRows;
+  config.training.embeddings = TrainingConfig::Embeddings::kRows;
   TwoWorkers workers(config);
   const auto blocks = NewBlockPool(kWidth, WireOf(config));
   BatchPipeline pipeline(workers.client(),

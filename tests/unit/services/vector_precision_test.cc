@@ -140,7 +140,7 @@ TEST_CASE("Pulled rows pool to the same bytes in f32") {
   config.features[1].pooling = Pooling::kMean;
   const std::vector<float> sent = SmallGradients(9);
   Remote pooled(config);
-  config.training.embeddings = EmbeddingForm::kRows;
+  config.training.embeddings = TrainingConfig::Embeddings::kRows;
   Remote rows(config);
   const std::vector<float> expected = pooled.Exchange(sent);
   CHECK(rows.ExchangeRows(sent) == expected);
