@@ -100,6 +100,7 @@ struct TrainingConfig {
   uint32_t staleness = 1;
   uint32_t row_age_steps = 0;  // Maximum age of cached rows; below staleness. 0: no cache.
   bool reproducible = false;   // Step t reads exactly the pushes up to step t - staleness.
+  bool sums_pushes = false;    // Servers apply the sum of a step's pushes; always in kSync.
   // Whether the pull of step t is sent before the push of step t - 1, which servers wait for.
   bool awaits_pushes() const {
     return staleness == 1 && (mode == Mode::kSync || mode == Mode::kHybrid);

@@ -419,10 +419,10 @@ void ApplyMode(ClusterConfig* config) {
   // Without staleness, nothing is gained by pushes that do not wait for those of other ranks. An
   // optimizer that gets them one by one takes larger steps. A server that has lost rows misses
   // pushes, so then none may wait.
-  if (training.mode == Mode::kHybrid && training.staleness == 1 && !training.reproducible &&
-      config->checkpoint.on_server_loss == CheckpointConfig::OnServerLoss::kRollback) {
-    training.mode = Mode::kSync;
-  }
+  training.sums_pushes =
+      training.mode == Mode::kSync ||
+      (training.mode == Mode::kHybrid && training.staleness == 1 && !training.reproducible &&
+       config->checkpoint.on_server_loss == CheckpointConfig::OnServerLoss::kRollback);
   if (training.mode != Mode::kSync) return;
   config->training.staleness = 1;
   config->training.row_age_steps = 0;

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using Mode = TrainingConfig::Mode;
 
 PushOrder OrderOf(const TrainingConfig& config) {
-  if (config.mode == Mode::kSync) return PushOrder::kSum;
+  if (config.mode == Mode::kSync || config.sums_pushes) return PushOrder::kSum;
   return config.reproducible ? PushOrder::kByRank : PushOrder::kUnordered;
 }
 
@@ -328,7 +328,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
               .staleness = config_.mode == Mode::kAsync ? data_.async_staleness
                                                         : config_.staleness - config_.row_age_steps,
               .row_age_steps = config_.row_age_steps,
-              .reproducible = config_.reproducible || config_.mode == Mode::kSync,
+              .reproducible = OrderOf(config_) != PushOrder::kUnordered,
               .one_by_one = config_.mode == Mode::kNaiveHybrid,
               .awaits_pushes = config_.awaits_pushes(),
               .first_step = data_.start.steps,

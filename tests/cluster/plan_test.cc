@@ -254,11 +254,11 @@ TEST_CASE("A plan recommends as many servers as the memory needs") {
   CHECK(one["rows_per_step"] == 26 * 2048);
   CHECK(plan("26", {})["rows_per_step"] == 26);
   CHECK(!plan("26", {})["recommended"].contains("embedding_ps"));
-  // 21 batches are in flight or read ahead, and a worker has room for 4.
+  // 19 batches are in flight or read ahead, and a worker has room for 4.
   CHECK(plan("26",
              {"--set",
               "embedding_worker.forward_buffer_batches=4"})["recommended"]["embedding_worker"] ==
-        6);
+        5);
 }
 
 TEST_CASE("Tables of the same columns have the same ids") {

@@ -244,7 +244,10 @@ void CheckStages(const Trace& trace, size_t rank) {
     const auto later = StepsOf(trace, rank, stages[i]);
     for (const int64_t step : complete) {
       CAPTURE(rank, stages[i], step);
-      CHECK(earlier.at(step).back().end <= later.at(step).back().begin);
+      const auto& before = earlier.at(step).back();
+      // The gradients of the embeddings are complete before those of the weights.
+      const bool overlaps = std::string_view(stages[i]) == "push";
+      CHECK((overlaps ? before.begin : before.end) <= later.at(step).back().begin);
     }
   }
 }
