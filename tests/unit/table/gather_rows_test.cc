@@ -15,7 +15,6 @@ namespace {
 constexpr uint32_t kRows = 50;
 constexpr uint32_t kStamp = 1000;
 constexpr uint32_t kSuspectBelow = 100;
-constexpr uint32_t kAllClosed = kFreeRecency;  // As open_from: no row is open.
 
 // Separately stored rows of random weights; row r has id 3r.
 struct RandomRows {
@@ -58,7 +57,8 @@ size_t GatherReference(const RowGather& gather, const std::vector<uint64_t>& ids
 
 TEST_CASE("gathering rows equals copying them one by one, on every target and at every length") {
   const RowPrecision precision = GENERATE(RowPrecision::kF32, RowPrecision::kBf16);
-  const uint32_t open_from = GENERATE(kAllClosed, 700U, kSuspectBelow, 50U, 0U);
+  const uint32_t open_from =
+      GENERATE(uint32_t{kFreeRecency}, 700U, uint32_t{kSuspectBelow}, 50U, 0U);
   CAPTURE(open_from);
   constexpr size_t kWider = 5;  // Columns of the matrix that are not the rows'.
   Random random(11);

@@ -231,7 +231,7 @@ TEST_CASE("An interrupt does not wait for a save, and begins none") {
   REQUIRE(result.ok());
   CHECK(std::ranges::count(checkpoints.events, "begin 1") == 1);
   CHECK(std::ranges::count(checkpoints.events, "begin 2") == 0);
-  CHECK(checkpoints.events.back().starts_with("step "));
+  CHECK(std::ranges::count(checkpoints.events, "end") == 0);
 }
 
 TEST_CASE("A stop ends the wait at a mark") {
