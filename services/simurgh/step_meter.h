@@ -66,8 +66,8 @@ class StepMeter {
 
  private:
   // Counts the calls to the servers. Returns the age of the oldest cached row.
-  NeededPushes NeededAt(uint64_t step) const;
   uint32_t PullRows(const BatchPlan& plan, uint64_t step);
+  NeededPushes NeededAt(uint64_t step) const;
   void PushRows(const BatchPlan& plan, uint64_t step);
 
   const ClusterConfig& config_;

@@ -212,7 +212,7 @@ Status PullWork::Begin() {
   needs_rest_ = true;
   open_from_ = partition_.OpenFrom(step_, needed_);
   // Otherwise, a pull of the step before may come yet, and its stamp comes first.
-  if (open_from_) stamp_ = partition_.clock.Advance(step_.run, step_.step);
+  if (open_from_) first_stamp_ = stamp_ = partition_.clock.Advance(step_.run, step_.step);
   rest_.resize(groups_.size());
   for (size_t group = 0; group < groups_.size(); ++group) {
     const PullGroup& wanted = groups_[group];
@@ -288,7 +288,7 @@ StatusOr<bool> PullWork::ReadPiece(size_t max_ids) {
     return false;
   }
   if (mode_ == LookupMode::kTrain) {
-    partition_.marks.Note(step_.run, step_.rank, step_.step, stamp_);
+    partition_.marks.Note(step_.run, step_.rank, step_.step, first_stamp_.value_or(stamp_));
   }
   return true;
 }

@@ -155,10 +155,11 @@ class PullWork {
   const NeededPushes needed_;
   const std::span<const PullGroup> groups_;
   bool begun_ = false;
-  bool needs_rest_ = false;            // A second pass follows.
-  std::optional<uint64_t> open_from_;  // Rows of this recency may be changed by the pushes.
-  std::vector<Rest> rest_;             // Indexed by group; empty without a second pass.
-  bool reads_rest_ = false;            // This is the second pass.
+  bool needs_rest_ = false;              // A second pass follows.
+  std::optional<uint64_t> open_from_;    // Rows of this recency may be changed by the pushes.
+  std::optional<uint64_t> first_stamp_;  // Stamp of the first of two passes; rows keep it.
+  std::vector<Rest> rest_;               // Indexed by group; empty without a second pass.
+  bool reads_rest_ = false;              // This is the second pass.
   bool stopped_by_full_table_ = false;
   uint64_t stamp_ = 0;
   size_t group_ = 0;

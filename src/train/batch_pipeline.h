@@ -72,7 +72,7 @@ struct PulledBatch {
 // With `awaits_pushes`, the pull of step t is sent once that of step t - 1 is answered. Servers
 // read at once the rows that the push of step t - 1 does not change. They answer when that push is
 // applied, of all ranks if they hold the steps' pushes. So the rows are the same, and the pull
-// travels while the network computes. If such a pull fails, it is repeated after the push.
+// travels while the network computes.
 //
 // An evaluation does not push: Finish releases the batch.
 //

@@ -69,8 +69,7 @@ std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
 
 bool BatchQueue::MayPullAhead(const PendingBatch& pending) const {
   const PendingBatch& first = *pending_.front();  // The first one that is not acknowledged.
-  if (first.step == pending.step) return true;
-  return first.step + 1 == pending.step && !pending.pulls_after_pushes;
+  return pending.step <= first.step + 1;
 }
 
 bool BatchQueue::MayPush(const PendingBatch& pending) const {
@@ -128,7 +127,6 @@ void BatchQueue::ReleaseBatch(PendingBatch& pending) {
 
 void BatchQueue::OnFailed(PendingBatch& pending, BatchCall call, bool must_resubmit) {
   const bool is_unsubmitted = must_resubmit || call == BatchCall::kSubmit;
-  if (call == BatchCall::kPull && pending.awaits_pushes) pending.pulls_after_pushes = true;
   pending.state = is_unsubmitted ? State::kUnsubmitted : State::kWaiting;
 }
 

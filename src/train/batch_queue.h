@@ -65,9 +65,8 @@ struct PendingBatch {
   State state = State::kUnsubmitted;
   bool permit = false;         // Counts into the staleness: from its first pull to acknowledgement.
   bool awaits_pushes = false;  // Its pull has been sent before the last push.
-  bool pulls_after_pushes = false;  // Such a pull has failed: the next one waits for the push.
-  bool handed_out = false;          // The trainer has taken it.
-  bool computed = false;            // The batch has its gradients.
+  bool handed_out = false;     // The trainer has taken it.
+  bool computed = false;       // The batch has its gradients.
   BatchReference reference;
   std::shared_ptr<BatchBlock> block;  // Null before the first pull.
   PooledArgmax argmax;

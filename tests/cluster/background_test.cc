@@ -271,8 +271,8 @@ class Fake(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         text = ('# HELP simurgh_build_info x\n# TYPE simurgh_build_info gauge\n'
                 'simurgh_build_info{service="embedding-ps",version="0.0.1"} 1\n'
-                'simurgh_ps_table_row_age_steps_bucket{table="a",le="1"} 3\n'
-                'simurgh_ps_table_row_age_steps_bucket{table="a",le="3"} 40\n'
+                'simurgh_ps_table_row_age_steps_bucket{table="a",le="0"} 3\n'
+                'simurgh_ps_table_row_age_steps_bucket{table="a",le="3"} 43\n'
                 'simurgh_ps_table_row_age_steps_count{table="a"} 100\n'
                 f'simurgh_process_time_seconds {time.time() - 3050}\n')
         answer = text.encode() if self.path == '/metrics' else b'waiting for embedding-ps 7\n'
@@ -318,17 +318,17 @@ server.serve_forever()
   }
   INFO(sick.out << sick.errors);
   CHECK(sick.code == 3);
-  CHECK_THAT(
-      sick.out,
-      Contains("warn   ") && Contains("missing.csv") && Contains("needed where nn-workers") &&
-          Contains("error  embedding-ps/0: its version is 0.0.1, and this program's is ") &&
-          Contains("error  embedding-ps/0: not ready: waiting for embedding-ps 7") &&
-          Contains("error  embedding-ps/0: its clock differs by -30") &&
-          Contains("warn   embedding-ps/0: 40 % of its reads of rows were at most 3 steps") &&
-          Contains("error  nn-worker/0: the name 'nowhere.invalid' does not resolve") &&
-          Contains(absl::StrCat("error  embedding-worker/0 does not run: ", host,
-                                ":7999: Address already in use; stop the program")) &&
-          Contains("error  embedding-ps/1: /readyz does not answer: "));
+  CHECK_THAT(sick.out,
+             Contains("warn   ") && Contains("missing.csv") &&
+                 Contains("needed where nn-workers") &&
+                 Contains("error  embedding-ps/0: its version is 0.0.1, and this program's is ") &&
+                 Contains("error  embedding-ps/0: not ready: waiting for embedding-ps 7") &&
+                 Contains("error  embedding-ps/0: its clock differs by -30") &&
+                 Contains("warn   embedding-ps/0: 40 % of its reads of rows were 1 to 3 steps") &&
+                 Contains("error  nn-worker/0: the name 'nowhere.invalid' does not resolve") &&
+                 Contains(absl::StrCat("error  embedding-worker/0 does not run: ", host,
+                                       ":7999: Address already in use; stop the program")) &&
+                 Contains("error  embedding-ps/1: /readyz does not answer: "));
   CHECK_THAT(listens.out,
              Contains("error  embedding-worker/0 does not run: 0.0.0.0:7999: Address already") &&
                  Contains("warn   nn-worker/0: it has no `metrics` address; add one"));

@@ -206,6 +206,33 @@ TEST_CASE("a pull that awaits pushes reads the same rows as a pull after them") 
   CHECK((has_read_ahead || refuse));
 }
 
+TEST_CASE("a pull between whose passes another run has pulled hides none of its rows") {
+  const auto partition = Partition::Create(TwoTables(), 1).value();
+  std::vector<float> numbers(6);
+  const auto pull = [&](const std::vector<uint64_t>& ids) -> PullGroup {
+    return {0, ids, {numbers.data(), ids.size(), 3}};
+  };
+  const std::vector<uint64_t> one = {1};
+  const std::vector<uint64_t> both = {1, 2};
+  const std::vector<uint64_t> two = {2};
+  const PullGroup first = pull(one);
+  const PullGroup second = pull(both);
+  const PullGroup third = pull(two);
+  REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 0}, 0, {&first, 1}).ok());
+  PullWork work(*partition, LookupMode::kTrain, {1, 0, 1}, {0, 1}, {&second, 1});
+  CHECK_FALSE(*work.Advance(10));  // Row 2 is read, and row 1 awaits the push.
+  CHECK(partition->table(0).stats().rows == 2);
+  REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {2, 0, 0}, 0, {&first, 1}).ok());
+  const PushGroup gradients{0, 0.1F, one, {numbers.data(), 1, 3}};
+  REQUIRE(testing::PushWhole(*partition, {1, 0, 0}, {&gradients, 1}).ok());
+  REQUIRE(work.Ready(10));
+  REQUIRE(*work.Advance(10));
+  // The push of step 1 will change row 2.
+  PullWork next(*partition, LookupMode::kTrain, {1, 0, 2}, {1, 2}, {&third, 1});
+  CHECK_FALSE(*next.Advance(10));
+  CHECK(next.awaits_push());
+}
+
 TEST_CASE("a pull waits for pushes in progress, and reads everything late if it cannot know more") {
   const auto partition = Partition::Create(TwoTables(), 1).value();
   const std::vector<uint64_t> ids = {1, 2, 3};
