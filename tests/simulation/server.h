@@ -20,7 +20,7 @@ namespace simurgh::simulation {
 struct RowMessage {
   uint64_t map_version = 0;
   StepId step_id;
-  NeededPushes needed;  // Of a pull.
+  NeededPushes needed;  // A push has none.
   std::vector<RowGroup> groups;
   std::vector<uint64_t> ids;
   std::vector<float> rates;   // Of a push, by group.

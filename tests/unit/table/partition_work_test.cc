@@ -131,7 +131,7 @@ std::vector<TableConfig> TablesThatRefuse(bool refuse) {
 TEST_CASE("a pull that awaits pushes reads the same rows as a pull after them") {
   const uint64_t seed = GENERATE(1, 2, 3, 4);
   const uint32_t ranks = GENERATE(1U, 2U);
-  // Of several ranks, the first one to pull would get the space of evicted rows.
+  // The first one of several ranks to pull would get the space of evicted rows.
   const bool refuse = ranks == 1 && GENERATE(false, true);
   CAPTURE(seed, refuse, ranks);
   Random random(seed);
@@ -148,7 +148,7 @@ TEST_CASE("a pull that awaits pushes reads the same rows as a pull after them") 
       request.pushes[t] = {t, 0.1F, request.ids[t], {request.numbers[t].data(), ids, dim}};
     }
   };
-  // By rank: the requests of the step before, whose rows are their gradients.
+  // The ranks' requests of the step before, whose rows are their gradients.
   std::vector<Request> last;
   bool has_waited = false;
   bool has_read_ahead = false;
