@@ -111,8 +111,7 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
   using Embeddings = TrainingConfig::Embeddings;
   in.Choice<Embeddings>("embeddings",
                         "response to a pull: pooled embeddings, rows that the nn-worker pools, or "
-                        "the smaller of both, "
-                        "see Row batches",
+                        "the smaller of both, see Row batches",
                         &training->embeddings,
                         {{"auto", Embeddings::kSmaller},
                          {"pooled", Embeddings::kPooled},

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/aligned_buffer.h"
 #include "base/check.h"
 #include "base/step_id.h"
 #include "table/arena.h"
@@ -49,6 +48,9 @@ struct Partition::State {
   // Run, rank and step of each push in progress.
   std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> open_pushes;
   uint64_t newest_run = 0;  // The run of the last Clear().
+  // Ids and rows of a piece of PullWork::ReadRest(); kept to reuse their memory.
+  std::vector<uint64_t> rest_ids;
+  std::vector<std::byte> rest_rows;
 };
 
 void Partition::State::CheckGroup(uint32_t table, size_t ids, size_t rows, size_t columns) const {
@@ -319,11 +321,13 @@ Status PullWork::ReadRest(const PullGroup& group, size_t count) {
   const Rest& rest = rest_[group_];
   if (rest.all) return Read(group, count);
   const std::span<const uint32_t> positions = std::span(rest.positions).subspan(at_, count);
-  std::vector<uint64_t> ids;
+  std::vector<uint64_t>& ids = partition_.rest_ids;
+  ids.clear();
   for (const uint32_t position : positions) ids.push_back(group.ids[position]);
   const EncodedRows to = group.rows;
-  AlignedBuffer memory(count * to.row_bytes());
-  const EncodedRows read(memory.bytes().data(), to.precision(), count, to.columns());
+  std::vector<std::byte>& memory = partition_.rest_rows;
+  memory.resize(std::max(memory.size(), count * to.row_bytes()));
+  const EncodedRows read(memory.data(), to.precision(), count, to.columns());
   const PullReport pulled = partition_.tables[group.table]->Pull(ids, read, stamp_);
   for (size_t i = 0; i < count; ++i) {
     std::memcpy(to.row(positions[i]), read.row(i), to.row_bytes());
