@@ -31,7 +31,7 @@ StepMeter::StepMeter(const ClusterConfig& config)
       pooling_(layout_),
       row_wire_(config.embedding_worker.row_precision, layout_.table_dims),
       gradient_wire_(config.embedding_worker.row_gradient_precision, layout_.table_dims),
-      row_codec_(config.training.embedding_precision, layout_.rows()),
+      row_codec_(config.training.embedding_precision, WireOf(config).rows),
       cache_metrics_(registry_) {
   const size_t ranks = std::max<size_t>(config.nn_worker.instances.size(), 1);
   const uint32_t age = config.training.row_age_steps;
@@ -60,7 +60,7 @@ Status StepMeter::Step(const CompactBatch& batch) {
 
   const size_t pooled_bytes = batch.batch_size * pooling_.row_bytes(training.embedding_precision);
   const EmbeddingWire wire = WireOf(config_);
-  const bool are_rows = wire.smaller ? row_codec_.bytes(batch) < pooled_bytes : !wire.rows.empty();
+  const bool are_rows = SendsRows(wire, row_codec_, batch, pooled_bytes);
   const size_t embedding_bytes = are_rows ? row_codec_.bytes(batch) : pooled_bytes;
   const size_t gradient_bytes = batch.batch_size * pooling_.row_bytes(training.gradient_precision);
   const size_t argmax_bytes = are_rows ? 0 : ArgmaxBytes(layout_, batch);

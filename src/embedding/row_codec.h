@@ -67,4 +67,10 @@ class RowCodec {
   std::vector<VectorCodec> codecs_;  // The codec of one row, indexed by feature.
 };
 
+// Returns whether a batch is sent as rows. rows: the codec of wire.rows.
+inline bool SendsRows(const EmbeddingWire& wire, const RowCodec& rows, const CompactBatch& batch,
+                      size_t pooled_bytes) {
+  return !rows.features().empty() && (!wire.smaller || rows.bytes(batch) < pooled_bytes);
+}
+
 }  // namespace simurgh

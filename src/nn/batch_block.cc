@@ -124,8 +124,7 @@ class OrdinaryPool final : public BlockPool {
 
   std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                        bool with_gradients) override {
-    const bool as_rows = !rows_.features().empty() &&
-                         (!wire_.smaller || rows_.bytes(*ids) < ids->batch_size * embedding_bytes_);
+    const bool as_rows = SendsRows(wire_, rows_, *ids, ids->batch_size * embedding_bytes_);
     return LeaseWithRows(ids->batch_size, with_gradients, as_rows ? ids : nullptr);
   }
 
