@@ -248,6 +248,7 @@ Manifest ModelSaver::ManifestOf(const ModelCopy& model, const ClusterConfig& con
     WriteState(model.state, manifest);
   }
   manifest.extra["step_time"] = absl::StrFormat("%.3f", model.step_time);
+  if (model.dense.program) WriteProgram(*model.dense.program, manifest);
   if (model.evaluation) {
     for (const auto& [metric, value] : ReportedMetrics(*model.evaluation)) {
       manifest.metrics["test_" + metric] = value;

@@ -84,6 +84,8 @@ Json Describe(const FeatureConfig& feature, const TableConfig& table) {
           {"rows_per_id", std::max(feature.hash_stack.rounds, 1U)}};
 }
 
+}  // namespace
+
 std::vector<std::string> DenseNames(const ClusterConfig& config) {
   std::vector<std::string> names = DenseColumns(config.data);
   for (const FeatureConfig& feature : config.features) {
@@ -93,8 +95,6 @@ std::vector<std::string> DenseNames(const ClusterConfig& config) {
   }
   return names;
 }
-
-}  // namespace
 
 std::string DescribeNetwork(const ClusterConfig& config) {
   Json embeddings = Json::array();

@@ -13,6 +13,9 @@ namespace simurgh {
 // configuration: the text `network` of src/model/FORMAT.md.
 std::string DescribeNetwork(const ClusterConfig& config);
 
+// Returns the names of the dense columns that a network reads; those of masks are last.
+std::vector<std::string> DenseNames(const ClusterConfig& config);
+
 // Returns the names of predictions: `p` for one label, `p_LABEL` for each of several.
 std::vector<std::string> OutputNames(std::vector<std::string> labels);
 

@@ -20,6 +20,8 @@ namespace simurgh {
 namespace {
 
 constexpr char kDense[] = "dense.safetensors";
+// File of a program's tensors, in place of kDense.
+constexpr char kProgram[] = "program.safetensors";
 constexpr char kAverage[] = "average.weights";
 // File of each rank's own statistics of batch norm; written with several ranks only.
 constexpr char kRanks[] = "rank-statistics.safetensors";
@@ -35,6 +37,14 @@ std::vector<DenseTensor> TensorsOf(DenseNetwork& network,
     tensors.push_back(std::move(tensor));
   }
   return tensors;
+}
+
+// Returns the tensors of kDense or kProgram.
+std::vector<TensorSpec> SpecsOf(const DenseCopy& dense) {
+  if (!dense.program) return SpecsOf(dense.tensors);
+  std::vector<TensorSpec> specs;
+  for (const ProgramState::Tensor& tensor : dense.program->tensors) specs.push_back(tensor.spec);
+  return specs;
 }
 
 size_t CountOf(const TensorSpec& spec) { return spec.rows() * spec.row_bytes() / sizeof(float); }
@@ -118,7 +128,7 @@ DenseCopy::DenseCopy(DenseNetwork& network, const DenseOptimizerConfig* server_o
 }
 
 uint64_t DenseFiles::BytesOf(const DenseCopy& dense, const std::vector<float>& rank_statistics) {
-  const uint64_t network = TensorFileWriter::BytesOf(SpecsOf(dense.tensors), {});
+  const uint64_t network = TensorFileWriter::BytesOf(SpecsOf(dense), {});
   if (rank_statistics.empty()) return network;
   return network + TensorFileWriter::BytesOf(RankSpecs(dense, rank_statistics), {});
 }
@@ -126,9 +136,10 @@ uint64_t DenseFiles::BytesOf(const DenseCopy& dense, const std::vector<float>& r
 StatusOr<DenseFiles> DenseFiles::Create(const std::string& folder, const DenseCopy& dense,
                                         const std::vector<float>& rank_statistics,
                                         FileSystem& files) {
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter network,
-                           TensorFileWriter::Create(absl::StrCat(folder, "/", kDense),
-                                                    SpecsOf(dense.tensors), {}, files));
+  const char* const name = dense.program ? kProgram : kDense;
+  SIMURGH_ASSIGN_OR_RETURN(
+      TensorFileWriter network,
+      TensorFileWriter::Create(absl::StrCat(folder, "/", name), SpecsOf(dense), {}, files));
   std::optional<TensorFileWriter> ranks;
   if (!rank_statistics.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(
@@ -139,7 +150,13 @@ StatusOr<DenseFiles> DenseFiles::Create(const std::string& folder, const DenseCo
 }
 
 Status DenseFiles::Write(const DenseCopy& dense, const std::vector<float>& rank_statistics) {
-  const std::vector<TensorSpec> specs = SpecsOf(dense.tensors);
+  if (dense.program) {
+    for (const ProgramState::Tensor& tensor : dense.program->tensors) {
+      SIMURGH_RETURN_IF_ERROR(network_.Write(tensor.spec.name, tensor.bytes));
+    }
+    return network_.Finish().status();
+  }
+  const std::vector<TensorSpec> specs = SpecsOf(dense);
   for (size_t i = 0; i < specs.size(); ++i) {
     const DenseTensor& tensor = dense.tensors[i];
     const std::span<const float> values = tensor.in_state ? dense.state : dense.parameters;
@@ -188,6 +205,37 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
   }
   SIMURGH_RETURN_IF_ERROR(network.Restore(parameters, std::span(state).first(own)));
   return std::vector<float>(state.begin() + static_cast<std::ptrdiff_t>(own), state.end());
+}
+
+namespace {
+
+constexpr char kProgramName[] = "program.name";
+constexpr char kProgramText[] = "program.state";
+
+}  // namespace
+
+void WriteProgram(const ProgramState& state, Manifest& manifest) {
+  manifest.extra[kProgramName] = state.name;
+  manifest.extra[kProgramText] = state.text;
+}
+
+StatusOr<ProgramState> ReadProgram(const Checkpoint& checkpoint) {
+  const std::map<std::string, std::string>& extra = checkpoint.manifest.extra;
+  const auto name = extra.find(kProgramName);
+  const auto text = extra.find(kProgramText);
+  if (name == extra.end() || text == extra.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        checkpoint.folder, ": the model's network is that of the configuration, not of a program; "
+                           "name another checkpoint.directory"));
+  }
+  ProgramState state{.name = name->second, .text = text->second};
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kProgram));
+  for (const TensorSpec& spec : file.tensors()) {
+    std::vector<std::byte> bytes(spec.rows() * spec.row_bytes());
+    SIMURGH_RETURN_IF_ERROR(file.Read(spec.name, 0, spec.rows(), bytes));
+    state.tensors.push_back({spec, std::move(bytes)});
+  }
+  return state;
 }
 
 Status SetStartWeights(const ClusterConfig& config, DenseNetwork& network) {

@@ -13,6 +13,7 @@
 #include "model/tensor_file.h"
 #include "nn/dense_network.h"
 #include "train/checkpoint_port.h"
+#include "train/hosted_network.h"
 
 namespace simurgh {
 
@@ -49,6 +50,7 @@ struct DenseCopy {
   size_t statistics;  // Number of the network's statistics(): the first part of `state`.
   std::vector<float> parameters;
   std::vector<float> state;  // State of the network, then of the servers' optimizer.
+  std::optional<ProgramState> program = {};  // Of a program's network, which has nothing else.
 };
 
 // The files of a network and of each rank's statistics of batch norm.
@@ -78,6 +80,12 @@ class DenseFiles {
 StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t rank,
                                           uint32_t ranks, DenseNetwork& network,
                                           const DenseOptimizerConfig* server_optimizer);
+
+// Returns the state of a program's network. Errors: INVALID_ARGUMENT for a model without it;
+// DATA_LOSS.
+StatusOr<ProgramState> ReadProgram(const Checkpoint& checkpoint);
+// Writes what a manifest has of a program's state, which is all but its tensors.
+void WriteProgram(const ProgramState& state, Manifest& manifest);
 
 // Copies weights and statistics of equal name and shape into a new network, from the best
 // checkpoint of checkpoint.start_from, or else its newest one. Logs the numbers of tensors. Errors:

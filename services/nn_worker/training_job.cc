@@ -270,7 +270,9 @@ uint64_t TrainingJob::skipped_rows() const {
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
                                                            MetricRegistry& registry, uint32_t rank,
                                                            const Checkpoint* resumed,
-                                                           const std::string& update) {
+                                                           const std::string& update,
+                                                           std::shared_ptr<HostedNetwork> hosted) {
+  SIMURGH_RETURN_IF_ERROR(CheckModel(config, hosted != nullptr));
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
   if (resumed == nullptr) {
     SIMURGH_RETURN_IF_ERROR(
@@ -291,6 +293,15 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   }
   job->report_.course().StartAfter(job->start_.epochs);
   job->start_.position = job->start_.position.ContinueWith(job->TrainDivision());
+  if (hosted != nullptr) {
+    job->hosted_ = std::move(hosted);
+    job->network_ = job->hosted_;
+    if (resumed != nullptr) {
+      SIMURGH_ASSIGN_OR_RETURN(ProgramState state, ReadProgram(*resumed));
+      job->hosted_->StartFrom(std::move(state));
+    }
+    return job;
+  }
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
       CreateNetwork(config.model, {.inputs = InputsOf(config),
@@ -326,6 +337,11 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
 StatusOr<std::vector<Calibration>> TrainingJob::Restore(uint64_t step) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
                            ModelDirectory(config_.checkpoint.directory).Open(step));
+  if (hosted_ != nullptr) {
+    SIMURGH_ASSIGN_OR_RETURN(const ProgramState state, ReadProgram(checkpoint));
+    SIMURGH_RETURN_IF_ERROR(hosted_->RestoreProgram(state));
+    return ReadCalibrations(checkpoint.manifest, LabelColumns(config_.data).size());
+  }
   SIMURGH_RETURN_IF_ERROR(RestoreDense(checkpoint, rank_,
                                        static_cast<uint32_t>(config_.nn_worker.instances.size()),
                                        *network_, nullptr)
@@ -385,7 +401,7 @@ Status CheckPluginFile(const std::string& where, const PluginConfig& plugin) {
 
 }  // namespace
 
-Status TrainingJob::CheckModel(const ClusterConfig& config) {
+Status TrainingJob::CheckModel(const ClusterConfig& config, bool is_hosted) {
   const size_t given = CalibrationConfig::Of(config.settings).given.size();
   if (given > 0 && given != config.model.tasks.size()) {
     return absl::InvalidArgumentError(absl::StrCat("training.calibration: numbers of ", given,
@@ -399,7 +415,20 @@ Status TrainingJob::CheckModel(const ClusterConfig& config) {
     SIMURGH_RETURN_IF_ERROR(
         CheckPluginFile(absl::StrCat("data.derived.", i), config.data.derived[i].plugin));
   }
-  return simurgh::CheckModel(config.model, InputsOf(config));
+  if (config.model.is_hosted() != is_hosted) {
+    return absl::InvalidArgumentError(
+        is_hosted ? "model: the configuration has a network, and the program has one, too; remove "
+                    "`model` for the program's, or run simurgh train for the configuration's"
+                  : "model: missing; set model: deepfm, wide_deep, dlrm or dcn_v2, or run a program "
+                    "that has the network: simurgh train CONFIG -- python3 train.py");
+  }
+  if (!is_hosted) return simurgh::CheckModel(config.model, InputsOf(config));
+  if (config.training.mode == TrainingConfig::Mode::kAsync) {
+    return absl::InvalidArgumentError(
+        "training.mode: async keeps the dense weights on the servers, but those of a program are "
+        "its own; set hybrid, sync or naive_hybrid");
+  }
+  return absl::OkStatus();
 }
 
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
@@ -446,13 +475,14 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
     training.drop_last = false;
   }
   JoinedDevices devices(*network_);
-  if (training.mode != TrainingConfig::Mode::kAsync) {
+  if (hosted_ == nullptr && training.mode != TrainingConfig::Mode::kAsync) {
     const Status joined = devices.Join(config_, collective);
     if (!joined.ok()) {
       collective.Abort(joined);
       return joined;
     }
   }
+  if (hosted_ != nullptr) hosted_->Join(collective);
   Trainer trainer(training, run, port, *network_, collective, std::move(data), report_, dense);
   StatusOr<TrainResult> result = trainer.Run(std::move(stop));
   if (result.ok() || buffer_ == nullptr || !buffer_->ended_empty()) return result;

@@ -22,6 +22,7 @@
 #include "services/nn_worker/loader_buffer.h"
 #include "services/nn_worker/train_report.h"
 #include "telemetry/metrics.h"
+#include "train/hosted_network.h"
 #include "train/trainer.h"
 
 namespace simurgh {
@@ -73,19 +74,23 @@ std::optional<size_t> GroupFeature(const ClusterConfig& config);
 // Threads: one owner.
 class TrainingJob {
  public:
-  // Errors: INVALID_ARGUMENT for a model that Create() would refuse.
-  static Status CheckModel(const ClusterConfig& config);
+  // is_hosted: whether a program has the network. Errors: INVALID_ARGUMENT for a model that
+  // Create() would refuse.
+  static Status CheckModel(const ClusterConfig& config, bool is_hosted = false);
 
   // rank: index into config.nn_worker.instances.
   // resumed: the checkpoint to continue, with its statistics; null: train from the first step.
   // update: value of `nn-worker --update`, which continues `resumed`; empty: the training itself.
+  // hosted: the network of a program; null: the network of config.model.
   // Cost: reads the training files once if features need statistics that no checkpoint has.
   // Errors: INVALID_ARGUMENT for an inconsistent model; those of FitStatistics and
   // SetInitialWeights.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry, uint32_t rank = 0,
                                                        const Checkpoint* resumed = nullptr,
-                                                       const std::string& update = "");
+                                                       const std::string& update = "",
+                                                       std::shared_ptr<HostedNetwork> hosted =
+                                                           nullptr);
 
   // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.
@@ -114,6 +119,8 @@ class TrainingJob {
   void SaveWith(CheckpointPort& checkpoints) { checkpoints_ = &checkpoints; }
 
   DenseNetwork& network() { return *network_; }
+  // The network of a program; null: the configuration's.
+  HostedNetwork* hosted() { return hosted_.get(); }
 
   // Returns the given configuration, with fitted statistics.
   const ClusterConfig& config() const { return config_; }
@@ -183,7 +190,8 @@ class TrainingJob {
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;
-  std::unique_ptr<DenseNetwork> network_;
+  std::shared_ptr<HostedNetwork> hosted_;
+  std::shared_ptr<DenseNetwork> network_;
 };
 
 }  // namespace simurgh

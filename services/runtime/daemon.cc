@@ -161,24 +161,8 @@ ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& fla
   ProcessFrame frame(context.stop_source(), "rpc.max_connections",
                      context.rpc_options().server.max_connections);
   frame.SetReload([&] { return Reload(context, description, flags); });
-  AddProcessMetrics(context.metrics(), description.role,
-                    [&context] { return context.readiness(); });
-  StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);
-  if (!endpoint.ok()) return ReportStart(endpoint.status());
-  StatusOr<std::unique_ptr<Daemon>> daemon = start(context);
-  if (!daemon.ok()) return ReportStart(daemon.status());
-
-  ExitCode code = ExitCode::kRuntimeFailure;
-  if (const Status status = (*daemon)->Run(context.stop_source().get_token()); !status.ok()) {
-    code = (*daemon)->CodeOf(status);
-    context.Fail(status);
-  }
-  context.BeginStop();
-  (*daemon)->Drain(std::chrono::steady_clock::now() + description.drain_timeout);
-  daemon->reset();
-  if (!context.failure().ok()) return code;
-  spdlog::info("exiting: code=0");
-  return ExitCode::kOk;
+  const auto daemon = StartedDaemon::Start(description, context, start);
+  return daemon.ok() ? (*daemon)->Run() : ReportStart(daemon.status());
 }
 
 ExitCode RunToCode(const DaemonDescription& description, int argc, const char* const* argv,
@@ -191,32 +175,27 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (const Status status = InitLogging(service, given.log_level, given.log_format); !status.ok()) {
     return Refuse(description.usage, status);
   }
-  StatusOr<ClusterConfig> config = Load(description, given);
-  if (!config.ok()) return Refuse(description.usage, config.status());
-  StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
-  if (!instance.ok()) return Refuse(description.usage, instance.status());
-  StatusOr<RpcOptions> rpc_options = MakeRpcOptions(config->rpc);
-  if (!rpc_options.ok()) return Refuse(description.usage, rpc_options.status());
+  StatusOr<std::unique_ptr<DaemonContext>> context = MakeContext(description, given);
+  if (!context.ok()) return Refuse(description.usage, context.status());
+  const ClusterConfig& config = (*context)->config();
   if (given.check_config) {
-    const Status status = description.check ? description.check(*config) : absl::OkStatus();
+    const Status status = description.check ? description.check(config) : absl::OkStatus();
     if (!status.ok()) return Refuse(description.usage, status);
     if (description.load) {
       std::cout << "ok\n";
       return ExitCode::kOk;
     }
-    std::cout << "ok: " << given.config_path << " describes cluster '" << config->name
-              << "': " << config->embedding_ps.instances.size() << " embedding-ps, "
-              << config->embedding_worker.instances.size() << " embedding-worker, "
-              << config->nn_worker.instances.size() << " nn-worker, "
-              << config->loaders.instances.size()
-              << (config->loaders.instances.size() == 1 ? " loader\n" : " loaders\n");
+    std::cout << "ok: " << given.config_path << " describes cluster '" << config.name
+              << "': " << config.embedding_ps.instances.size() << " embedding-ps, "
+              << config.embedding_worker.instances.size() << " embedding-worker, "
+              << config.nn_worker.instances.size() << " nn-worker, "
+              << config.loaders.instances.size()
+              << (config.loaders.instances.size() == 1 ? " loader\n" : " loaders\n");
     return ExitCode::kOk;
   }
   spdlog::info("starting: index={} version={} cluster={} config={}", given.index, Version(),
-               config->name, given.config_path);
-  DaemonContext context(description.role, *std::move(config), *std::move(rpc_options),
-                        *std::move(instance), given.index);
-  return RunStarted(description, given, context, start);
+               config.name, given.config_path);
+  return RunStarted(description, given, **context, start);
 }
 
 // Reports exceptions. Asio and threads throw when the system refuses a descriptor or a thread.
@@ -230,6 +209,39 @@ ExitCode RunCatching(const DaemonDescription& description, int argc, const char*
 }
 
 }  // namespace
+
+StatusOr<std::unique_ptr<DaemonContext>> MakeContext(const DaemonDescription& description,
+                                                     const DaemonFlags& flags) {
+  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, Load(description, flags));
+  SIMURGH_ASSIGN_OR_RETURN(InstanceConfig instance, PickInstance(description, config, flags));
+  SIMURGH_ASSIGN_OR_RETURN(RpcOptions rpc_options, MakeRpcOptions(config.rpc));
+  return std::make_unique<DaemonContext>(description.role, std::move(config),
+                                         std::move(rpc_options), std::move(instance), flags.index);
+}
+
+StatusOr<std::unique_ptr<StartedDaemon>> StartedDaemon::Start(
+    const DaemonDescription& description, DaemonContext& context, const StartDaemon& start) {
+  std::unique_ptr<StartedDaemon> started(new StartedDaemon(context, description.drain_timeout));
+  AddProcessMetrics(context.metrics(), description.role,
+                    [&context] { return context.readiness(); });
+  SIMURGH_ASSIGN_OR_RETURN(started->endpoint_, StartEndpoint(context));
+  SIMURGH_ASSIGN_OR_RETURN(started->daemon_, start(context));
+  return started;
+}
+
+ExitCode StartedDaemon::Run() {
+  ExitCode code = ExitCode::kRuntimeFailure;
+  if (const Status status = daemon_->Run(context_.stop_source().get_token()); !status.ok()) {
+    code = daemon_->CodeOf(status);
+    context_.Fail(status);
+  }
+  context_.BeginStop();
+  daemon_->Drain(std::chrono::steady_clock::now() + drain_timeout_);
+  daemon_.reset();
+  if (!context_.failure().ok()) return code;
+  spdlog::info("exiting: code=0");
+  return ExitCode::kOk;
+}
 
 Status Daemon::Run(std::stop_token stop) {
   AwaitStop(stop);

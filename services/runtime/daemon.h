@@ -175,6 +175,36 @@ class Daemon {
 
 using StartDaemon = std::function<StatusOr<std::unique_ptr<Daemon>>(DaemonContext& context)>;
 
+// Reads the configuration and picks the instance: step 2 of RunDaemon.
+// Errors: INVALID_ARGUMENT, NOT_FOUND.
+StatusOr<std::unique_ptr<DaemonContext>> MakeContext(const DaemonDescription& description,
+                                                     const DaemonFlags& flags);
+
+// A daemon that has started, with its HTTP endpoint: steps 3 to 7 of RunDaemon, but for signals and
+// reloads. A program that is no daemon can run one in a thread.
+//
+// Threads: one owner.
+class StartedDaemon {
+ public:
+  // Lifetime: the context outlives the daemon. Errors: those of the endpoint and of `start`.
+  static StatusOr<std::unique_ptr<StartedDaemon>> Start(const DaemonDescription& description,
+                                                        DaemonContext& context,
+                                                        const StartDaemon& start);
+
+  // Works until the end, drains and stops the daemon. Call once. Returns the exit code; the context
+  // has the error.
+  ExitCode Run();
+
+ private:
+  StartedDaemon(DaemonContext& context, std::chrono::milliseconds drain_timeout)
+      : drain_timeout_(drain_timeout), context_(context) {}
+
+  const std::chrono::milliseconds drain_timeout_;
+  DaemonContext& context_;
+  std::unique_ptr<HttpEndpoint> endpoint_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
 // Runs a daemon from its flags to its end. Returns the exit code.
 int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
               const StartDaemon& start);

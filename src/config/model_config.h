@@ -93,6 +93,9 @@ struct ModelConfig {
   std::vector<TaskConfig> tasks;
   // Tensor file of weights that a new training begins with; empty: none.
   std::string initial_weights;
+
+  // Returns whether a program outside computes the dense network: the model has no towers.
+  bool is_hosted() const { return towers.empty(); }
 };
 
 inline size_t TaskCount(const ModelConfig& model) {

@@ -327,6 +327,7 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics) {
 
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   const std::vector<TowerConfig>& towers = config.model.towers;
+  if (towers.empty()) return;  // A program has the network.
   std::vector<std::string> known = {kEmbeddings};
   if (DenseWidth(config) > 0) known.emplace_back(kDense);
   for (const FeatureConfig& feature : config.features) {

@@ -434,6 +434,8 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
   });
   if (section.describing()) return;
   if (given.empty()) {
+    // Without a network a program computes it.
+    if (!section.Has("initial_weights")) return;
     section.Error(
         "towers", "missing",
         "set model: deepfm, wide_deep, dlrm or dcn_v2, or describe the network by towers");

@@ -59,6 +59,8 @@ struct DenseTensor {
 // JoinRanks a network sums on its device and calls no function; `sum` then only selects the
 // statistics of batch norm.
 struct RankStep {
+  uint64_t step = 0;   // Number of the step.
+  uint32_t ranks = 1;  // Ranks whose batches make up the step.
   // Samples of all ranks' batches. 0: only this batch's.
   uint64_t global_samples = 0;
   // Divisor of the gradients. 0: the number of samples. A batch that is not full has a larger

@@ -97,7 +97,8 @@ std::unique_ptr<DenseUpdate> MakeDenseUpdate(const TrainingConfig& config, uint6
     SIMURGH_CHECK(dense_port != nullptr);
     return std::make_unique<ServerUpdate>(network, *dense_port, config, run, collective.rank());
   }
-  if (collective.ranks() == 1 || network.sums_on_device()) {
+  // A program sums its gradients itself.
+  if (collective.ranks() == 1 || network.sums_on_device() || network.gradients().empty()) {
     return std::make_unique<DenseUpdate>(network);
   }
   return std::make_unique<SummedUpdate>(network, collective, config);

@@ -39,6 +39,7 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
   const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step.step);
   RankStep ranks = RankStepOf(*pulled.batch);
+  ranks.step = pulled.step;
   SIMURGH_RETURN_IF_ERROR(update_->BeginStep(step.step, trace, rate, &ranks));
   ReportDensePushes(meter);
 
@@ -88,7 +89,7 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
 }
 
 RankStep Trainer::RankStepOf(const Batch& batch) {
-  RankStep ranks{.global_samples = batch.global_samples};
+  RankStep ranks{.ranks = collective_.ranks(), .global_samples = batch.global_samples};
   if (ranks.global_samples == 0) {
     ranks.global_samples = batch.dense.batch_size * collective_.ranks();
   }

@@ -1,0 +1,244 @@
+/* The C interface of Simurgh: programs in any language train on a cluster.
+ *
+ * C11, libsimurgh.so. Functions return SIMURGH_OK or another simurgh_code, and then
+ * simurgh_last_error() has the text that the command line would print. Strings are UTF-8 and end in
+ * a zero. Handles are opaque. Numbers of arrays are in the byte order of the machine, row-major and
+ * without gaps.
+ *
+ * Structs that the caller fills begin with `size`, which is sizeof of the struct, so that later
+ * versions can add members. Set members that are not used to zero.
+ *
+ * Threads: a handle has one owner at a time, except where a function says otherwise. Different
+ * handles may be used by different threads. After fork(), the child must not use handles of its
+ * parent: functions then return SIMURGH_INVALID.
+ */
+#ifndef SIMURGH_SIMURGH_H_
+#define SIMURGH_SIMURGH_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(SIMURGH_LIBRARY)
+#define SIMURGH_API __attribute__((visibility("default")))
+#else
+#define SIMURGH_API
+#endif
+
+/* Changes with each incompatible change of this header. */
+#define SIMURGH_INTERFACE_VERSION 1
+
+/* Values as the exit codes of the programs. */
+enum simurgh_code {
+  SIMURGH_OK = 0,
+  SIMURGH_INVALID = 2,     /* Bad arguments or configuration, or a call at the wrong time. */
+  SIMURGH_FAILED = 3,      /* Failed while running. */
+  SIMURGH_START_AGAIN = 4  /* Another process was lost: open again, to continue from the last
+                            * checkpoint. */
+};
+
+/* Returns the SIMURGH_INTERFACE_VERSION of the library. */
+SIMURGH_API uint32_t simurgh_interface_version(void);
+/* Returns the version of the library, such as "0.1.0". Lifetime: the process. */
+SIMURGH_API const char* simurgh_version(void);
+/* Returns the error of this thread's last call that failed. Lifetime: until the thread's next call
+ * of another function of this header. */
+SIMURGH_API const char* simurgh_last_error(void);
+
+/* --- Tensors. */
+
+enum simurgh_dtype {
+  SIMURGH_U8 = 0,
+  SIMURGH_U16 = 1,
+  SIMURGH_U32 = 2,
+  SIMURGH_U64 = 3,
+  SIMURGH_F16 = 4,
+  SIMURGH_F32 = 5,
+  SIMURGH_F64 = 6
+};
+
+typedef struct simurgh_tensor {
+  const char* name; /* Not empty; distinct in a state; neither "sums" nor "__metadata__". */
+  uint32_t dtype;   /* simurgh_dtype */
+  uint32_t dimensions;
+  const uint64_t* shape; /* [dimensions] */
+  const void* data;
+} simurgh_tensor;
+
+/* What a program keeps in a model besides the rows: weights, the state of its optimizer, and a text
+ * for what is no tensor. The model keeps both byte by byte. */
+typedef struct simurgh_state {
+  const char* name; /* Name of the network, such as its class; shown by `simurgh model info`. */
+  const char* text; /* At most 8 MiB. */
+  const simurgh_tensor* tensors;
+  uint64_t tensor_count;
+} simurgh_state;
+
+/* --- Training with a network of the program's own.
+ *
+ * A worker is one rank of a training, in place of a process nn-worker: it reads the data, gets
+ * embeddings from the cluster, pushes their gradients, evaluates and saves. The program computes
+ * the dense network. It takes tasks and answers each before it takes the next one:
+ *
+ *   simurgh_worker_open(&options, &worker);
+ *   while (simurgh_worker_next(worker, 100, &task) == SIMURGH_OK && task.kind != SIMURGH_END) {
+ *     switch (task.kind) {
+ *       case SIMURGH_NONE: break;
+ *       case SIMURGH_TRAIN: ... simurgh_worker_finish(worker, &step); break;
+ *       case SIMURGH_PREDICT: ... simurgh_worker_predicted(worker, outputs, count); break;
+ *       case SIMURGH_SAVE: ... simurgh_worker_saved(worker, &state); break;
+ *       case SIMURGH_RESTORE: ... simurgh_worker_restored(worker); break;
+ *     }
+ *     simurgh_memory_release(task.memory);
+ *   }
+ *   simurgh_worker_result(worker, &text);
+ *   simurgh_worker_close(worker, NULL);
+ */
+typedef struct simurgh_worker simurgh_worker;
+
+typedef struct simurgh_worker_options {
+  uint64_t size;
+  /* A YAML file without `model`, or with only its `loss` and `tasks`. NULL: the file of the
+   * `simurgh train FILE -- PROGRAM` that has started this process. */
+  const char* config_path;
+  const char* const* overrides; /* [override_count] "key=value", as --set of the programs. */
+  uint64_t override_count;
+  uint32_t rank;         /* Index into nn_worker.instances. */
+  uint32_t joins;        /* 1: the daemons of the configuration run, or will, as below `simurgh train`.
+                          * 0: the servers and an embedding worker run in this process, unless it
+                          * was started by `simurgh train`; one rank only. */
+  const char* resume;    /* As --resume of nn-worker; NULL: "auto". */
+  const char* log_level; /* As --log-level of nn-worker; NULL: "info". Lines go to stderr. */
+} simurgh_worker_options;
+
+/* A feature's columns of the embeddings. */
+typedef struct simurgh_feature {
+  const char* name;
+  uint64_t first_column; /* In the embeddings. */
+  uint64_t width;        /* dim; of a raw feature (rows, dim): rows x dim. */
+  uint64_t dim;
+  uint64_t mask_width;        /* Rows of a raw feature with a mask; else 0. */
+  uint64_t first_mask_column; /* In the dense columns; 1 where a row has an id, else 0. */
+} simurgh_feature;
+
+/* What a program's network reads and predicts. */
+typedef struct simurgh_inputs {
+  uint64_t size;
+  const simurgh_feature* features;
+  uint64_t feature_count;
+  uint64_t embedding_width;         /* Columns of the embeddings. */
+  const char* const* dense_columns; /* [dense_width] names; the features' masks are last. */
+  uint64_t dense_width;
+  const char* const* labels; /* [label_count] names. */
+  const char* const* losses; /* [label_count] "bce", "focal", "squared_error" or "poisson". */
+  uint64_t label_count;
+  uint64_t batch_size; /* Most samples of a batch. */
+  uint32_t rank;
+  uint32_t ranks;
+  uint32_t saves; /* 1: the training has a folder for its model, so the program must answer
+                   * SIMURGH_SAVE. */
+} simurgh_inputs;
+
+enum simurgh_task_kind {
+  SIMURGH_NONE = 0,    /* Nothing to do yet. */
+  SIMURGH_TRAIN = 1,   /* Compute gradients of a batch: simurgh_worker_finish. */
+  SIMURGH_PREDICT = 2, /* Predict a batch of an evaluation: simurgh_worker_predicted. */
+  SIMURGH_SAVE = 3,    /* Hand out the state: simurgh_worker_saved. */
+  SIMURGH_RESTORE = 4, /* Take over `state`: simurgh_worker_restored. */
+  SIMURGH_END = 5      /* Training has ended. */
+};
+
+/* The memory of a task's arrays. */
+typedef struct simurgh_memory simurgh_memory;
+
+typedef struct simurgh_task {
+  uint64_t size;
+  uint32_t kind;           /* simurgh_task_kind */
+  uint64_t step;           /* SIMURGH_TRAIN: number of the step, from 0. */
+  uint64_t rows;           /* Samples; 0 if this rank's share of an epoch has ended before another's. */
+  const float* dense;      /* [rows][dense_width] */
+  const float* embeddings; /* [rows][embedding_width] */
+  const float* labels;     /* SIMURGH_TRAIN: [rows][label_count]; NaN: not known. */
+  const float* weights;    /* SIMURGH_TRAIN: [rows]; NULL without sample weights. */
+  simurgh_memory* memory;  /* Owner of the arrays; NULL without arrays. */
+  simurgh_state state;     /* SIMURGH_RESTORE. Lifetime: until the answer. */
+} simurgh_task;
+
+/* Starts a rank. Reads and checks the configuration, and starts threads; training begins when the
+ * first task is asked for. A process has one worker at a time.
+ * Errors: SIMURGH_INVALID for the configuration, an open worker, or a model that does not fit. */
+SIMURGH_API int simurgh_worker_open(const simurgh_worker_options* options, simurgh_worker** worker);
+
+/* Describes the inputs. inputs->size must be set. Lifetime of the arrays: the worker's. */
+SIMURGH_API int simurgh_worker_inputs(simurgh_worker* worker, simurgh_inputs* inputs);
+
+/* Returns the state of the model that training continues; name is NULL for a new model. Take it
+ * over before the first task. Lifetime: the worker's. */
+SIMURGH_API int simurgh_worker_start(simurgh_worker* worker, simurgh_state* state);
+
+/* Waits for the next task, for timeout_ms at most. task->size must be set. The arrays stay valid
+ * until simurgh_memory_release, also after the task's answer.
+ * Errors: SIMURGH_INVALID if the last task has no answer; SIMURGH_FAILED and
+ * SIMURGH_START_AGAIN if training has ended so; it stays ended. */
+SIMURGH_API int simurgh_worker_next(simurgh_worker* worker, uint64_t timeout_ms,
+                                    simurgh_task* task);
+
+typedef struct simurgh_step {
+  uint64_t size;
+  const float* gradients; /* [rows][embedding_width]: derivatives of the batch's loss, usually the
+                           * mean over its samples, with respect to the embeddings. */
+  const float* outputs;   /* [rows][label_count]: the network's outputs before the step. They are
+                           * logits for "bce" and "focal", the value for "squared_error", and its
+                           * logarithm for "poisson". */
+  uint32_t skipped;       /* 1: the program has left its dense step out. */
+} simurgh_step;
+
+/* Answers SIMURGH_TRAIN. Reads the arrays before it returns. Ranks minimise the mean of their
+ * losses: the embeddings' gradients are divided by the number of ranks. Gradients that are not
+ * finite, or with outputs that are not, are not pushed. */
+SIMURGH_API int simurgh_worker_finish(simurgh_worker* worker, const simurgh_step* step);
+
+/* Answers SIMURGH_PREDICT. outputs: [rows][label_count], as in simurgh_step; count: rows x
+ * label_count. */
+SIMURGH_API int simurgh_worker_predicted(simurgh_worker* worker, const float* outputs,
+                                         uint64_t count);
+
+/* Answers SIMURGH_SAVE. Copies the state. */
+SIMURGH_API int simurgh_worker_saved(simurgh_worker* worker, const simurgh_state* state);
+
+/* Answers SIMURGH_RESTORE. */
+SIMURGH_API int simurgh_worker_restored(simurgh_worker* worker);
+
+/* Replaces numbers by their sums over the ranks, added in rank order: the same bits on all ranks.
+ * Call it between simurgh_worker_next and simurgh_worker_finish of a step, on all ranks in the same
+ * order with the same count. */
+SIMURGH_API int simurgh_worker_sum(simurgh_worker* worker, float* numbers, uint64_t count);
+
+/* Sets `all` to 1 if all ranks pass yes != 0, else to 0. Call it as simurgh_worker_sum. */
+SIMURGH_API int simurgh_worker_agree(simurgh_worker* worker, int yes, int* all);
+
+/* Ends training after the present step, on all ranks, and saves the model if it has a folder.
+ * Threads: any. */
+SIMURGH_API int simurgh_worker_interrupt(simurgh_worker* worker);
+
+/* Returns the result of a training that has ended: lines of warnings, then a line of metrics, as
+ * `simurgh train` prints them; empty before the end, after an interrupt, and on ranks other than 0.
+ * Lifetime: the worker's. */
+SIMURGH_API int simurgh_worker_result(simurgh_worker* worker, const char** text);
+
+/* Ends the worker and frees it. failure: the reason why the program ends before SIMURGH_END, which
+ * other ranks then report; NULL: none. A training that has not ended is stopped, without a save.
+ * Memory of tasks stays valid. Waits for threads, some seconds at most. Returns SIMURGH_OK, or how
+ * training ended. */
+SIMURGH_API int simurgh_worker_close(simurgh_worker* worker, const char* failure);
+
+/* Frees the arrays of a task; NULL: nothing. Threads: any. */
+SIMURGH_API void simurgh_memory_release(simurgh_memory* memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SIMURGH_SIMURGH_H_ */

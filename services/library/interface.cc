@@ -1,0 +1,64 @@
+#include "services/library/interface.h"
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/version.h"
+#include "simurgh/simurgh.h"
+
+namespace simurgh::library {
+namespace {
+
+constexpr char kStartAgain[] = "simurgh/start-again";
+
+std::string& LastError() {
+  thread_local std::string text;
+  return text;
+}
+
+}  // namespace
+
+int CodeOf(const Status& status) {
+  if (status.ok()) return SIMURGH_OK;
+  if (status.GetPayload(kStartAgain)) return SIMURGH_START_AGAIN;
+  const bool is_invalid = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status) ||
+                          absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
+  return is_invalid ? SIMURGH_INVALID : SIMURGH_FAILED;
+}
+
+Status AsStartAgain(const Status& status) {
+  Status marked = status;
+  marked.SetPayload(kStartAgain, absl::Cord());
+  return marked;
+}
+
+Status CheckSize(uint64_t given, uint64_t known, const char* name) {
+  if (given == known) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ".size: ", given, ", but the library of version ", Version(), " has ",
+                   known, "; set it to sizeof, and use the header of the library"));
+}
+
+int Call(const std::function<Status()>& body) noexcept {
+  try {
+    const Status status = body();
+    if (status.ok()) return SIMURGH_OK;
+    LastError() = std::string(status.message());
+    return CodeOf(status);
+  } catch (const std::exception& error) {
+    LastError() = error.what();
+    return SIMURGH_FAILED;
+  }
+}
+
+}  // namespace simurgh::library
+
+uint32_t simurgh_interface_version(void) { return SIMURGH_INTERFACE_VERSION; }
+
+const char* simurgh_version(void) { return simurgh::Version(); }
+
+const char* simurgh_last_error(void) { return simurgh::library::LastError().c_str(); }

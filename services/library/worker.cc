@@ -1,0 +1,445 @@
+// The part of the C interface with which a program is a rank of a training.
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/log.h"
+#include "config/cluster_config.h"
+#include "data/reading/batch_reader.h"
+#include "embedding/raw_masks.h"
+#include "services/library/interface.h"
+#include "services/nn_worker/network_description.h"
+#include "services/nn_worker/nn_worker.h"
+#include "services/runtime/daemon.h"
+#include "services/runtime/train_environment.h"
+#include "simurgh/simurgh.h"
+#include "telemetry/logging.h"
+#include "train/dense_weights.h"
+#include "train/hosted_network.h"
+
+struct simurgh_memory {
+  std::shared_ptr<const void> owner;
+};
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kMaxText = uint64_t{8} << 20;
+constexpr uint32_t kMaxDimensions = 64;
+
+// The threads that are started meanwhile leave all signals to the program.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// The arrays of a simurgh_state that the library returns.
+class StateView {
+ public:
+  // Lifetime: the state outlives the view.
+  void Set(const ProgramState& state, simurgh_state* view) {
+    tensors_.clear();
+    for (const ProgramState::Tensor& tensor : state.tensors) {
+      tensors_.push_back({.name = tensor.spec.name.c_str(),
+                          .dtype = static_cast<uint32_t>(tensor.spec.dtype),
+                          .dimensions = static_cast<uint32_t>(tensor.spec.shape.size()),
+                          .shape = tensor.spec.shape.data(),
+                          .data = tensor.bytes.data()});
+    }
+    *view = {.name = state.name.c_str(),
+             .text = state.text.c_str(),
+             .tensors = tensors_.data(),
+             .tensor_count = tensors_.size()};
+  }
+
+ private:
+  std::vector<simurgh_tensor> tensors_;
+};
+
+StatusOr<ProgramState> CopyState(const simurgh_state& given) {
+  ProgramState state{.name = given.name == nullptr ? "" : given.name,
+                     .text = given.text == nullptr ? "" : given.text};
+  if (state.text.size() > kMaxText) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("state.text: ", state.text.size(), " bytes; at most ", kMaxText,
+                     " are kept, so make a tensor of it"));
+  }
+  std::set<std::string> names;
+  for (uint64_t i = 0; i < given.tensor_count; ++i) {
+    const simurgh_tensor& tensor = given.tensors[i];
+    const std::string place = absl::StrCat("state.tensors[", i, "]");
+    const std::string name = tensor.name == nullptr ? "" : tensor.name;
+    if (name.empty() || name == "sums" || name == "__metadata__") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ".name: '", name, "' cannot be used; give another name"));
+    }
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ".name: a second '", name, "'; give each tensor its own name"));
+    }
+    if (tensor.dtype > SIMURGH_F64 || tensor.dimensions > kMaxDimensions) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": dtype ", tensor.dtype, " with ", tensor.dimensions,
+                       " dimensions is not known; use a simurgh_dtype"));
+    }
+    TensorSpec spec{name, static_cast<DType>(tensor.dtype),
+                    {tensor.shape, tensor.shape + tensor.dimensions}};
+    const size_t bytes = spec.rows() * spec.row_bytes();
+    const auto* const data = static_cast<const std::byte*>(tensor.data);
+    state.tensors.push_back({std::move(spec), std::vector<std::byte>(data, data + bytes)});
+  }
+  return state;
+}
+
+Status WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  if (file << text && file.flush()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(path, ": cannot be written"));
+}
+
+std::atomic<bool> has_worker = false;  // NOLINT: the process has one worker at a time.
+
+}  // namespace
+}  // namespace simurgh
+
+struct simurgh_worker {
+  simurgh_worker() = default;
+  ~simurgh_worker() { simurgh::has_worker = false; }
+  simurgh_worker(const simurgh_worker&) = delete;
+  simurgh_worker& operator=(const simurgh_worker&) = delete;
+
+  simurgh::Status Open(const simurgh_worker_options& options);
+  simurgh::Status CheckProcess() const;
+  void Describe();
+  void Run();
+  // Returns how training has ended.
+  simurgh::Status End() const;
+  void Stop(const char* failure);
+
+  const pid_t process = getpid();
+  std::optional<simurgh::TrainEnvironment> environment;
+  std::unique_ptr<simurgh::DaemonContext> context;
+  std::shared_ptr<simurgh::HostedNetwork> network;
+  std::unique_ptr<simurgh::StartedDaemon> daemon;
+  std::thread thread;
+  std::atomic<bool> has_ended = false;
+  // Set before has_ended.
+  simurgh::ExitCode code = simurgh::ExitCode::kOk;
+  std::string result;
+
+  // The arrays of `inputs`.
+  simurgh_inputs inputs = {};
+  std::vector<simurgh_feature> features;
+  std::vector<std::string> dense_names;
+  std::vector<const char*> dense_columns;
+  std::vector<const char*> labels;
+  std::vector<const char*> losses;
+
+  uint64_t rows = 0;  // Samples of the last batch.
+  simurgh::StateView start_view;
+  simurgh::StateView task_view;
+};
+
+using simurgh::Status;
+
+Status simurgh_worker::CheckProcess() const {
+  if (getpid() == process) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the worker belongs to process ", process,
+                   ", which has forked this one; open workers after the fork, for example with "
+                   "the start method 'spawn'"));
+}
+
+Status simurgh_worker::Open(const simurgh_worker_options& options) {
+  SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckSize(options.size, sizeof(options),
+                                                      "simurgh_worker_options"));
+  SIMURGH_ASSIGN_OR_RETURN(environment, simurgh::TrainEnvironment::Get());
+  simurgh::DaemonFlags flags{.index = options.rank};
+  std::string resume = "auto";
+  if (environment) {
+    flags.config_path = environment->config;
+    flags.overrides = environment->overrides;
+    resume = environment->resume;
+    std::error_code ignored;
+    if (options.config_path != nullptr &&
+        !std::filesystem::equivalent(options.config_path, environment->config, ignored)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the program opens ", options.config_path, ", but simurgh train runs ",
+                       environment->config, "; use one configuration"));
+    }
+  } else if (options.config_path != nullptr) {
+    flags.config_path = options.config_path;
+  } else {
+    return absl::InvalidArgumentError(
+        "the configuration is missing: name a YAML file, or run the program by simurgh train "
+        "CONFIG -- PROGRAM");
+  }
+  for (uint64_t i = 0; i < options.override_count; ++i) {
+    flags.overrides.emplace_back(options.overrides[i]);
+  }
+  if (options.resume != nullptr) resume = options.resume;
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::InitLogging(absl::StrCat("nn-worker/", options.rank),
+                           options.log_level == nullptr ? "info" : options.log_level));
+  const simurgh::DaemonDescription description = simurgh::DescribeNnWorker(/*is_hosted=*/true);
+  SIMURGH_ASSIGN_OR_RETURN(context, simurgh::MakeContext(description, flags));
+  SIMURGH_RETURN_IF_ERROR(description.check(context->config()));
+  network = std::make_shared<simurgh::HostedNetwork>(context->config());
+  const simurgh::SignalsBlocked blocked;
+  SIMURGH_ASSIGN_OR_RETURN(
+      daemon, simurgh::StartedDaemon::Start(
+                  description, *context, [&](simurgh::DaemonContext& of_daemon) {
+                    return simurgh::StartNnWorker(
+                        of_daemon, {.standalone = !environment && options.joins == 0,
+                                    .resume = resume,
+                                    .hosted = network,
+                                    .on_result = [this](const auto& text) { result = text; }});
+                  }));
+  Describe();
+  return absl::OkStatus();
+}
+
+void simurgh_worker::Describe() {
+  const simurgh::ClusterConfig& config = context->config();
+  const simurgh::ModelInputs of_model = simurgh::InputsOf(config);
+  dense_names = simurgh::DenseNames(config);
+  for (const std::string& name : dense_names) dense_columns.push_back(name.c_str());
+  uint64_t column = 0;
+  uint64_t mask = of_model.dense_width;
+  for (const auto& feature : of_model.features) mask -= feature.mask_width;
+  for (const simurgh::FeatureConfig& feature : config.features) {
+    const uint64_t dim = config.tables[feature.table_index].dim;
+    features.push_back({.name = feature.name.c_str(),
+                        .first_column = column,
+                        .width = feature.width(static_cast<uint32_t>(dim)),
+                        .dim = dim,
+                        .mask_width = feature.mask_width(),
+                        .first_mask_column = mask});
+    column += features.back().width;
+    mask += features.back().mask_width;
+  }
+  for (const simurgh::TaskConfig& task : config.model.tasks) {
+    labels.push_back(task.label.c_str());
+    losses.push_back(NameOf(task.loss.kind));
+  }
+  inputs = {.size = sizeof(inputs),
+            .features = features.data(),
+            .feature_count = features.size(),
+            .embedding_width = of_model.embedding_width,
+            .dense_columns = dense_columns.data(),
+            .dense_width = of_model.dense_width,
+            .labels = labels.data(),
+            .losses = losses.data(),
+            .label_count = labels.size(),
+            .batch_size = config.training.batch_size,
+            .rank = context->index(),
+            .ranks = static_cast<uint32_t>(config.nn_worker.instances.size()),
+            .saves = config.checkpoint.directory.empty() ? 0U : 1U};
+}
+
+void simurgh_worker::Run() {
+  const simurgh::SignalsBlocked blocked;
+  thread = std::thread([this] {
+    try {
+      code = daemon->Run();
+    } catch (const std::exception& error) {  // The system has no descriptor or thread left.
+      context->Fail(absl::ResourceExhaustedError(error.what()));
+      code = simurgh::ExitCode::kRuntimeFailure;
+    }
+    if (environment && context->index() == 0) {
+      simurgh::WriteFile(environment->result, result).IgnoreError();
+      simurgh::WriteFile(environment->code, absl::StrCat(static_cast<int>(code))).IgnoreError();
+    }
+    has_ended = true;
+    network->End();
+  });
+}
+
+Status simurgh_worker::End() const {
+  const Status failure = context->failure();
+  if (code == simurgh::ExitCode::kStartAgain) return simurgh::library::AsStartAgain(failure);
+  // The codes of the interface tell only what the caller did.
+  if (!failure.ok() && code == simurgh::ExitCode::kRuntimeFailure) {
+    return absl::UnknownError(failure.message());
+  }
+  return failure;
+}
+
+void simurgh_worker::Stop(const char* failure) {
+  network->Fail(absl::AbortedError(failure == nullptr
+                                       ? "the program ended before training did"
+                                       : absl::StrCat("the program failed: ", failure)));
+  context->stop_source().request_stop();
+  if (thread.joinable()) thread.join();
+}
+
+int simurgh_worker_open(const simurgh_worker_options* options, simurgh_worker** worker) {
+  return simurgh::library::Call([&]() -> Status {
+    *worker = nullptr;
+    if (simurgh::has_worker.exchange(true)) {
+      return absl::InvalidArgumentError(
+          "this process has a worker; close it before another one is opened");
+    }
+    auto opened = std::make_unique<simurgh_worker>();
+    SIMURGH_RETURN_IF_ERROR(opened->Open(*options));
+    *worker = opened.release();
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_worker_inputs(simurgh_worker* worker, simurgh_inputs* inputs) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(
+        simurgh::library::CheckSize(inputs->size, sizeof(*inputs), "simurgh_inputs"));
+    *inputs = worker->inputs;
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_worker_start(simurgh_worker* worker, simurgh_state* state) {
+  return simurgh::library::Call([&]() -> Status {
+    *state = {};
+    if (worker->network->start()) worker->start_view.Set(*worker->network->start(), state);
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_worker_next(simurgh_worker* worker, uint64_t timeout_ms, simurgh_task* task) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    SIMURGH_RETURN_IF_ERROR(
+        simurgh::library::CheckSize(task->size, sizeof(*task), "simurgh_task"));
+    if (!worker->thread.joinable()) worker->Run();
+    using simurgh::HostedNetwork;
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<HostedNetwork::Task> next,
+                             worker->network->Next(std::chrono::milliseconds(timeout_ms)));
+    *task = {.size = sizeof(*task), .kind = SIMURGH_NONE};
+    if (!next) return absl::OkStatus();
+    switch (next->work) {
+      case HostedNetwork::Work::kEnd:
+        task->kind = SIMURGH_END;
+        return worker->End();
+      case HostedNetwork::Work::kSave:
+        task->kind = SIMURGH_SAVE;
+        return absl::OkStatus();
+      case HostedNetwork::Work::kRestore:
+        task->kind = SIMURGH_RESTORE;
+        worker->task_view.Set(*next->state, &task->state);
+        return absl::OkStatus();
+      case HostedNetwork::Work::kTrain:
+      case HostedNetwork::Work::kPredict:
+        break;
+    }
+    task->kind = next->work == HostedNetwork::Work::kTrain ? SIMURGH_TRAIN : SIMURGH_PREDICT;
+    task->step = next->step;
+    task->rows = worker->rows = next->rows;
+    task->dense = next->dense.flat().data();
+    task->embeddings = next->embeddings.flat().data();
+    task->labels = next->labels.data();
+    task->weights = next->weights.empty() ? nullptr : next->weights.data();
+    task->memory = new simurgh_memory{next->memory};
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_worker_finish(simurgh_worker* worker, const simurgh_step* step) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    SIMURGH_RETURN_IF_ERROR(
+        simurgh::library::CheckSize(step->size, sizeof(*step), "simurgh_step"));
+    const simurgh_inputs& inputs = worker->inputs;
+    return worker->network->Finish({step->gradients, worker->rows * inputs.embedding_width},
+                                   {step->outputs, worker->rows * inputs.label_count},
+                                   step->skipped == 0);
+  });
+}
+
+int simurgh_worker_predicted(simurgh_worker* worker, const float* outputs, uint64_t count) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    return worker->network->Predicted({outputs, count});
+  });
+}
+
+int simurgh_worker_saved(simurgh_worker* worker, const simurgh_state* state) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    SIMURGH_ASSIGN_OR_RETURN(simurgh::ProgramState copy, simurgh::CopyState(*state));
+    return worker->network->Saved(std::move(copy));
+  });
+}
+
+int simurgh_worker_restored(simurgh_worker* worker) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    return worker->network->Restored();
+  });
+}
+
+int simurgh_worker_sum(simurgh_worker* worker, float* numbers, uint64_t count) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    return worker->network->Sum({numbers, count});
+  });
+}
+
+int simurgh_worker_agree(simurgh_worker* worker, int yes, int* all) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    SIMURGH_ASSIGN_OR_RETURN(const bool agreed, worker->network->Agree(yes != 0));
+    *all = agreed ? 1 : 0;
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_worker_interrupt(simurgh_worker* worker) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    worker->context->stop_source().request_stop();
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_worker_result(simurgh_worker* worker, const char** text) {
+  return simurgh::library::Call([&]() -> Status {
+    *text = worker->has_ended ? worker->result.c_str() : "";
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_worker_close(simurgh_worker* worker, const char* failure) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    const std::unique_ptr<simurgh_worker> owner(worker);
+    const bool had_ended = worker->has_ended;
+    worker->Stop(failure);
+    return had_ended ? worker->End() : absl::OkStatus();
+  });
+}
+
+void simurgh_memory_release(simurgh_memory* memory) { delete memory; }

@@ -1,0 +1,7 @@
+"""Trains and uses deep recommendation models with Simurgh: see the README of this package's folder."""
+
+from ._library import Error, InvalidError, LostError, version
+from .worker import Batch, Feature, Inputs, Worker
+
+__all__ = ["Batch", "Error", "Feature", "InvalidError", "Inputs", "LostError", "Worker", "version"]
+__version__ = version()

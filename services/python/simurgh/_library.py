@@ -1,0 +1,179 @@
+"""libsimurgh.so by ctypes: its structs, functions and errors, as include/simurgh/simurgh.h has them."""
+
+import ctypes
+import os
+import pathlib
+
+INTERFACE_VERSION = 1
+
+NONE, TRAIN, PREDICT, SAVE, RESTORE, END = range(6)
+_INVALID, _FAILED, _START_AGAIN = 2, 3, 4
+
+
+class Error(Exception):
+    """A failure, with the text that the command line prints."""
+
+
+class InvalidError(Error):
+    """Bad arguments or configuration, or a call at the wrong time."""
+
+
+class LostError(Error):
+    """Another process of the training was lost. A new start continues from the last checkpoint."""
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_uint32),
+        ("dimensions", ctypes.c_uint32),
+        ("shape", ctypes.POINTER(ctypes.c_uint64)),
+        ("data", ctypes.c_void_p),
+    ]
+
+
+class State(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("text", ctypes.c_char_p),
+        ("tensors", ctypes.POINTER(Tensor)),
+        ("tensor_count", ctypes.c_uint64),
+    ]
+
+
+class WorkerOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("config_path", ctypes.c_char_p),
+        ("overrides", ctypes.POINTER(ctypes.c_char_p)),
+        ("override_count", ctypes.c_uint64),
+        ("rank", ctypes.c_uint32),
+        ("joins", ctypes.c_uint32),
+        ("resume", ctypes.c_char_p),
+        ("log_level", ctypes.c_char_p),
+    ]
+
+
+class Feature(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("first_column", ctypes.c_uint64),
+        ("width", ctypes.c_uint64),
+        ("dim", ctypes.c_uint64),
+        ("mask_width", ctypes.c_uint64),
+        ("first_mask_column", ctypes.c_uint64),
+    ]
+
+
+class Inputs(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("features", ctypes.POINTER(Feature)),
+        ("feature_count", ctypes.c_uint64),
+        ("embedding_width", ctypes.c_uint64),
+        ("dense_columns", ctypes.POINTER(ctypes.c_char_p)),
+        ("dense_width", ctypes.c_uint64),
+        ("labels", ctypes.POINTER(ctypes.c_char_p)),
+        ("losses", ctypes.POINTER(ctypes.c_char_p)),
+        ("label_count", ctypes.c_uint64),
+        ("batch_size", ctypes.c_uint64),
+        ("rank", ctypes.c_uint32),
+        ("ranks", ctypes.c_uint32),
+        ("saves", ctypes.c_uint32),
+    ]
+
+
+class Task(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("kind", ctypes.c_uint32),
+        ("step", ctypes.c_uint64),
+        ("rows", ctypes.c_uint64),
+        ("dense", ctypes.c_void_p),
+        ("embeddings", ctypes.c_void_p),
+        ("labels", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("memory", ctypes.c_void_p),
+        ("state", State),
+    ]
+
+
+class Step(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("gradients", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("skipped", ctypes.c_uint32),
+    ]
+
+
+_FUNCTIONS = {
+    "worker_open": [ctypes.POINTER(WorkerOptions), ctypes.POINTER(ctypes.c_void_p)],
+    "worker_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
+    "worker_start": [ctypes.c_void_p, ctypes.POINTER(State)],
+    "worker_next": [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(Task)],
+    "worker_finish": [ctypes.c_void_p, ctypes.POINTER(Step)],
+    "worker_predicted": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64],
+    "worker_saved": [ctypes.c_void_p, ctypes.POINTER(State)],
+    "worker_restored": [ctypes.c_void_p],
+    "worker_sum": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64],
+    "worker_agree": [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)],
+    "worker_interrupt": [ctypes.c_void_p],
+    "worker_result": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)],
+    "worker_close": [ctypes.c_void_p, ctypes.c_char_p],
+}
+
+
+def _find():
+    """Returns the path of the library: of the wheel, or of a source tree."""
+    given = os.environ.get("SIMURGH_LIBRARY")
+    if given:
+        return given
+    package = pathlib.Path(__file__).resolve().parent
+    in_tree = package.parents[2] / "build" / "release" / "lib"
+    for folder in (package / "lib", in_tree):
+        path = folder / "libsimurgh.so.1"
+        if path.exists():
+            return str(path)
+    raise InvalidError(
+        f"libsimurgh.so.1 is neither in {package / 'lib'} nor in {in_tree}; install the wheel, or "
+        "build it with scripts/build.sh release simurgh_shared"
+    )
+
+
+def _load():
+    path = _find()
+    library = ctypes.CDLL(path)
+    library.simurgh_interface_version.restype = ctypes.c_uint32
+    library.simurgh_version.restype = ctypes.c_char_p
+    library.simurgh_last_error.restype = ctypes.c_char_p
+    version = library.simurgh_interface_version()
+    if version != INTERFACE_VERSION:
+        raise InvalidError(
+            f"{path} has version {version} of the interface, and the package has version "
+            f"{INTERFACE_VERSION}; install both from one wheel"
+        )
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, "simurgh_" + name)
+        function.argtypes = arguments
+        function.restype = ctypes.c_int
+    library.simurgh_memory_release.argtypes = [ctypes.c_void_p]
+    library.simurgh_memory_release.restype = None
+    return library
+
+
+LIBRARY = _load()
+
+
+def check(code):
+    """Raises the error of a call that has returned this code."""
+    if code == 0:
+        return
+    text = LIBRARY.simurgh_last_error().decode("utf-8", "replace")
+    kind = {_INVALID: InvalidError, _START_AGAIN: LostError}.get(code, Error)
+    raise kind(text)
+
+
+def version():
+    """Returns the version of the library, such as "0.1.0"."""
+    return LIBRARY.simurgh_version().decode()

@@ -1,0 +1,77 @@
+"""The state of a program as tensors and a JSON text, which the model keeps. Never a pickle."""
+
+import json
+
+import numpy as np
+
+# simurgh_dtype of arrays that the model keeps; others are kept as the unsigned numbers of their bytes.
+_DTYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "uint64": 3, "float16": 4, "float32": 5, "float64": 6}
+_NAMES = {number: name for name, number in _DTYPES.items()}
+_AS_UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+
+
+def pack(value, as_array):
+    """Returns (text, arrays): `value` as JSON, in which {"$tensor": name} stands for an array.
+
+    value: dicts, lists, tuples, texts, numbers, None, and what `as_array` accepts.
+    as_array(value): returns (array, kind) for a tensor, else None. kind: a text that `unpack` gets back.
+    """
+    arrays = {}
+
+    def encode(part, path):
+        found = as_array(part)
+        if found is not None:
+            array, kind = found
+            name = ".".join(path) or "state"
+            arrays[name] = array
+            return {"$tensor": name, "kind": kind, "dtype": str(array.dtype)}
+        if part is None or isinstance(part, (bool, int, float, str)):
+            return part
+        if isinstance(part, dict):
+            if all(isinstance(key, str) and not key.startswith("$") for key in part):
+                return {key: encode(one, [*path, key]) for key, one in part.items()}
+            return {"$items": [[encode(key, path), encode(one, [*path, str(key)])] for key, one in part.items()]}
+        if isinstance(part, (list, tuple)):
+            items = [encode(one, [*path, str(i)]) for i, one in enumerate(part)]
+            return items if isinstance(part, list) else {"$tuple": items}
+        raise TypeError(
+            f"{'.'.join(path)}: {type(part).__name__} cannot be saved; states have tensors, numbers, texts, "
+            "lists, tuples and dicts"
+        )
+
+    return json.dumps(encode(value, [])), arrays
+
+
+def unpack(text, arrays, from_array):
+    """The inverse of `pack`. from_array(array, kind): makes a tensor."""
+
+    def decode(part):
+        if isinstance(part, list):
+            return [decode(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$tensor" in part:
+            array = arrays[part["$tensor"]]
+            return from_array(array.view(part["dtype"]) if str(array.dtype) != part["dtype"] else array, part["kind"])
+        if "$items" in part:
+            return {decode(key): decode(one) for key, one in part["$items"]}
+        if "$tuple" in part:
+            return tuple(decode(one) for one in part["$tuple"])
+        return {key: decode(one) for key, one in part.items()}
+
+    return decode(json.loads(text))
+
+
+def kept(array):
+    """Returns (array, dtype): the bytes of an array in a type that the model keeps, and its simurgh_dtype."""
+    array = np.ascontiguousarray(array)
+    name = str(array.dtype)
+    if name not in _DTYPES:
+        name = _AS_UNSIGNED[array.dtype.itemsize]
+        array = array.view(name)
+    return array, _DTYPES[name]
+
+
+def dtype_name(number):
+    """Returns the numpy name of a simurgh_dtype."""
+    return _NAMES[number]

@@ -1,0 +1,327 @@
+"""Training with a torch.nn.Module as the dense network. See `Worker`."""
+
+import ctypes
+
+import numpy as np
+import torch
+
+from . import _library, worker
+from ._library import InvalidError
+
+
+class Batch:
+    """A batch as tensors (float32).
+
+    dense: (B, dense width). embeddings: by feature; (B, dim) of a pooled one, (B, rows, dim) of a raw one. masks: by
+    raw feature with a mask, (B, rows), 1 where a row has an id. joined: (B, embedding width), all features side by
+    side: the leaf that gets the gradient, which networks that concatenate read fastest. labels: (B) of one label,
+    (B, labels) of several; NaN where unknown. weights: (B), or None.
+
+    Tensors that are kept stay valid. The batch itself cannot be used after `worker.finish`.
+    """
+
+    def __init__(self, inputs, arrays, is_train, device=None, source=None):
+        self._inputs = inputs
+        self._embeddings = None
+        self.step = arrays.step
+        self.rows = arrays.rows
+        self._source = source or self  # The batch whose memory is the library's.
+        if source is None:
+            tensors = [torch.from_numpy(arrays.dense), torch.from_numpy(arrays.joined)]
+            masks = {name: torch.from_numpy(mask) for name, mask in arrays.masks.items()}
+            labels = torch.from_numpy(arrays.labels) if arrays.labels is not None else None
+            if labels is not None and labels.shape[1] == 1:
+                labels = labels[:, 0]
+            weights = torch.from_numpy(arrays.weights) if arrays.weights is not None else None
+        else:
+            tensors = [source._dense, source._joined.detach()]
+            masks, labels, weights = source._masks, source._labels, source._weights
+        move = _Move(device)
+        self._dense = move(tensors[0])
+        self._joined = move(tensors[1])
+        self._masks = {name: move(mask) for name, mask in masks.items()}
+        self._labels = move(labels)
+        self._weights = move(weights)
+        move.wait()
+        if is_train:
+            self._joined.requires_grad_()
+        self._is_train = is_train
+        self._finished = False
+
+    def _check(self):
+        if self._source._finished:
+            raise InvalidError(f"the batch of step {self.step} is finished; copy what later code needs")
+
+    @property
+    def dense(self):
+        self._check()
+        return self._dense
+
+    @property
+    def joined(self):
+        self._check()
+        return self._joined
+
+    @property
+    def embeddings(self):
+        self._check()
+        if self._embeddings is None:
+            features = self._inputs.features
+            parts = torch.split(self._joined, [feature.width for feature in features], dim=1)
+            self._embeddings = {
+                feature.name: part if feature.rows == 1 else part.unflatten(1, (feature.rows, feature.dim))
+                for feature, part in zip(features, parts)
+            }
+        return self._embeddings
+
+    @property
+    def masks(self):
+        self._check()
+        return self._masks
+
+    @property
+    def labels(self):
+        self._check()
+        return self._labels
+
+    @property
+    def weights(self):
+        self._check()
+        return self._weights
+
+    def to(self, device):
+        """Returns the batch on a device. Copies go through pinned memory, on a stream of their own."""
+        self._check()
+        device = torch.device(device)
+        if device.type == self._joined.device.type and device.type == "cpu":
+            return self
+        return Batch(self._inputs, self, self._is_train, device, self._source)
+
+
+class _Move:
+    """Copies tensors to a device: on CUDA through pinned memory, on a stream of its own."""
+
+    _streams = {}
+
+    def __init__(self, device):
+        self._device = device
+        self._stream = None
+        if device is not None and device.type == "cuda":
+            index = torch.cuda.current_device() if device.index is None else device.index
+            if index not in self._streams:
+                self._streams[index] = torch.cuda.Stream(index)
+            self._stream = self._streams[index]
+
+    def __call__(self, tensor):
+        if tensor is None or self._device is None:
+            return tensor
+        if self._stream is None:
+            return tensor.to(self._device)
+        pinned = tensor.pin_memory()
+        with torch.cuda.stream(self._stream):
+            moved = pinned.to(self._device, non_blocking=True)
+        moved.record_stream(torch.cuda.current_stream(self._device))
+        return moved
+
+    def wait(self):
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+
+
+class Worker(worker.Worker):
+    """A rank of a training with a torch.nn.Module:
+
+        with simurgh.torch.Worker("clicks.yaml") as worker:
+            net = Net(worker.inputs)
+            optimizer = torch.optim.Adam(net.parameters())
+            worker.track(net=net, optimizer=optimizer)
+            for batch in worker:
+                logits = net(batch.dense, batch.embeddings)
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, batch.labels)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                worker.finish(batch, logits)
+        print(worker.result)
+
+    See simurgh.Worker for arguments, signals and errors.
+    """
+
+    def track(self, forward=None, **objects):
+        """Registers networks, optimizers, schedulers and other objects that have state_dict and load_state_dict.
+
+        Checkpoints save their state, and the random numbers of torch on rank 0. If training continues a model, they
+        are restored at once, so call this after they have been made and moved to their device. A step of a tracked
+        optimizer is left out on all ranks if a gradient of any rank is not finite.
+
+        forward(batch): outputs of an evaluation's batch, (B) or (B, labels). None: the first tracked network is called
+        with (batch.dense, batch.embeddings), on the device of its weights. Networks are in eval mode meanwhile.
+        """
+        if not objects:
+            raise InvalidError("worker.track: name what is saved, as in worker.track(net=net, optimizer=optimizer)")
+        for name, one in objects.items():
+            if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
+                raise InvalidError(f"worker.track: {name} has no state_dict and load_state_dict")
+        # A network and the same one in DistributedDataParallel or torch.compile have one state.
+        self._objects = {name: _unwrapped(one) for name, one in objects.items()}
+        self._networks = [one for one in self._objects.values() if isinstance(one, torch.nn.Module)]
+        self._modes = None
+        self._skips = False
+        if forward is None and self._networks:
+            forward = self._call_first
+        for one in self._objects.values():
+            if isinstance(one, torch.optim.Optimizer):
+                self._guard(one)
+        name = type(self._networks[0]).__name__ if self._networks else "program"
+        super().track(forward=forward, save=self._state, restore=self._load, name=name)
+
+    def finish(self, batch, outputs):
+        """Ends a batch: pushes the embeddings' gradients, counts the predictions, and lets a checkpoint or an evaluation
+        come before the next batch.
+
+        outputs: (B) or (B, labels), before the step: logits for the losses bce and focal, the value for squared_error,
+        its logarithm for poisson. The embeddings' gradients are those that backward() has left in batch.joined.grad.
+        They are of this rank's loss; ranks minimise the mean of their losses.
+        Errors: InvalidError for other shapes, without gradients, or for another batch than the last one.
+        """
+        self._check_open(batch._source if isinstance(batch, Batch) else batch)
+        gradients = batch._joined.grad
+        if gradients is None:
+            if batch.rows > 0:
+                raise InvalidError(
+                    f"the embeddings of step {batch.step} have no gradients; call loss.backward() before worker.finish, "
+                    "with a loss that depends on batch.embeddings"
+                )
+            gradients = torch.zeros(batch._joined.shape)
+        gradients = gradients.to("cpu", torch.float32)
+        outputs = self._outputs(outputs, batch.rows)
+        step = _library.Step(
+            size=ctypes.sizeof(_library.Step),
+            gradients=gradients.contiguous().data_ptr(),
+            outputs=outputs.ctypes.data,
+            skipped=int(self._skips),
+        )
+        _library.check(_library.LIBRARY.simurgh_worker_finish(self._require(), step))
+        self._skips = False
+        batch._source._finished = True
+        self._batch = None
+
+    def sum(self, network):
+        """Replaces the gradients of a network by their means over the ranks.
+
+        An alternative to DistributedDataParallel. Call it between backward() and the optimizer's step, on all ranks. The
+        networks of all ranks must begin with equal weights, as from one seed.
+        """
+        if self.inputs.ranks == 1:
+            return
+        gradients = [weight.grad for weight in _unwrapped(network).parameters() if weight.grad is not None]
+        flat = torch.cat([one.detach().reshape(-1).to("cpu", torch.float32) for one in gradients])
+        super().sum(flat.numpy())
+        flat /= self.inputs.ranks
+        offset = 0
+        for one in gradients:
+            one.copy_(flat[offset : offset + one.numel()].view_as(one))
+            offset += one.numel()
+
+    def _make_batch(self, task):
+        is_train = task.kind == _library.TRAIN
+        if is_train and self._modes is not None:
+            for module, mode in self._modes:
+                module.training = mode
+            self._modes = None
+        return Batch(self.inputs, worker.Batch(self.inputs, task), is_train)
+
+    def _outputs(self, outputs, rows):
+        if isinstance(outputs, torch.Tensor):
+            outputs = outputs.detach().to("cpu", torch.float32).numpy()
+        return super()._outputs(outputs, rows)
+
+    def _predict(self, batch):
+        if self._modes is None:
+            self._modes = [(module, module.training) for network in self._networks for module in network.modules()]
+            for network in self._networks:
+                network.eval()
+        with torch.no_grad():
+            super()._predict(batch)
+
+    def _call_first(self, batch):
+        network = self._networks[0]
+        weight = next(network.parameters(), None)
+        if weight is not None:
+            batch = batch.to(weight.device)
+        return network(batch.dense, batch.embeddings)
+
+    def _guard(self, optimizer):
+        """Makes steps with gradients that are not finite leave all weights as they are, on all ranks."""
+
+        def check(*_arguments):
+            weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            if self.agree(_all_finite(gradients)):
+                return
+            self._skips = True
+            for weight in weights:
+                weight.grad = None  # Optimizers pass over these.
+
+        if hasattr(optimizer, "register_step_pre_hook"):
+            optimizer.register_step_pre_hook(check)
+            return
+        step = optimizer.step
+
+        def checked(*arguments, **named):
+            check()
+            return step(*arguments, **named)
+
+        optimizer.step = checked
+
+    def _state(self):
+        states = {name: one.state_dict() for name, one in self._objects.items()}
+        random = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            random["cuda"] = torch.cuda.get_rng_state()
+        return {"objects": states, "random": random}
+
+    def _load(self, saved):
+        states = saved["objects"]
+        if states.keys() != self._objects.keys():
+            raise InvalidError(
+                f"the model has the state of {', '.join(states)}, and the program tracks {', '.join(self._objects)}; "
+                "track the same names, or name another checkpoint.directory"
+            )
+        for name, one in self._objects.items():
+            one.load_state_dict(states[name])
+        if self.inputs.rank == 0:
+            torch.set_rng_state(saved["random"]["cpu"])
+            if "cuda" in saved["random"] and torch.cuda.is_available():
+                torch.cuda.set_rng_state(saved["random"]["cuda"])
+
+    @staticmethod
+    def _as_array(value):
+        if not isinstance(value, torch.Tensor):
+            return worker.Worker._as_array(value)
+        tensor = value.detach().cpu().contiguous()
+        kind = str(tensor.dtype).removeprefix("torch.")
+        if tensor.dtype == torch.bfloat16:
+            tensor = tensor.view(torch.int16)
+        return tensor.numpy(), kind
+
+    @staticmethod
+    def _from_array(array, kind):
+        if kind == "numpy":
+            return array
+        tensor = torch.from_numpy(np.ascontiguousarray(array)).reshape(array.shape)
+        return tensor.view(torch.bfloat16) if kind == "bfloat16" else tensor
+
+
+def _unwrapped(one):
+    if isinstance(one, torch.nn.parallel.DistributedDataParallel):
+        one = one.module
+    return getattr(one, "_orig_mod", one)
+
+
+def _all_finite(gradients):
+    if not gradients:
+        return True
+    # A sum of finite numbers may overflow, so the greatest of them is looked at.
+    greatest = torch.stack([one.detach().abs().max() for one in gradients if one.numel() > 0])
+    return bool(torch.isfinite(greatest).all())

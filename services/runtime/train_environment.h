@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace simurgh {
+
+// What `simurgh train CONFIG -- PROGRAM` tells the program, in an environment variable.
+struct TrainEnvironment {
+  static constexpr char kVariable[] = "SIMURGH_TRAIN";
+
+  std::string config;                  // Absolute path of the configuration.
+  std::vector<std::string> overrides;  // "key=value", in order.
+  std::string resume;                  // Of nn-worker --resume.
+  std::string result;                  // File for the result of the first rank.
+  std::string code;                    // File for the exit code that an nn-worker would have.
+
+  std::string ToText() const;
+
+  // Returns the environment of this process; nothing if no simurgh train has started it. Errors:
+  // INVALID_ARGUMENT for a text that is not one of ToText().
+  static StatusOr<std::optional<TrainEnvironment>> Get();
+};
+
+}  // namespace simurgh
