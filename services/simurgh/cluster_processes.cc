@@ -1,7 +1,9 @@
 #include "services/simurgh/cluster_processes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -15,7 +17,9 @@
 
 #include "model/model_directory.h"
 #include "rpc/address.h"
+#include "services/nn_worker/nn_worker.h"
 #include "services/runtime/daemon.h"
+#include "services/runtime/train_environment.h"
 
 namespace simurgh {
 
@@ -39,21 +43,28 @@ ClusterProcesses::ClusterProcesses(const ClusterConfig& config, Arguments argume
                                    std::string logs, const std::string& host)
     : config_(config),
       folder_(ProgramFolder()),
-      programs_(ProgramsOf(config, host)),
+      programs_(ProgramsOf(config, host, !arguments.program.empty())),
       arguments_(std::move(arguments)),
       logs_(std::move(logs)) {}
 
 std::vector<ClusterProcesses::Program> ClusterProcesses::ProgramsOf(const ClusterConfig& config,
-                                                                    const std::string& host) {
+                                                                    const std::string& host,
+                                                                    bool has_program) {
   std::vector<Program> programs;
   for (const ListedDaemon& daemon : DaemonsOf(config)) {
     if (!host.empty() && HostOf(daemon) != host) continue;
-    const std::string name = daemon.kind == "loader" ? "simurgh-feed" : daemon.kind;
+    const bool is_program = has_program && daemon.kind == "nn-worker";
+    const std::string name = daemon.kind == "loader" ? "simurgh-feed"
+                             : is_program            ? "program"
+                                                     : daemon.kind;
     const Role role = daemon.kind == "loader"      ? Role::kLoader
                       : daemon.kind == "nn-worker" ? Role::kTrainer
                                                    : Role::kEmbedding;
     if (programs.empty() || programs.back().name != name) programs.push_back({name, role, {}});
-    programs.back().indexes.push_back(daemon.index);
+    // A program starts its ranks itself.
+    if (!is_program || programs.back().indexes.empty()) {
+      programs.back().indexes.push_back(daemon.index);
+    }
   }
   return programs;
 }
@@ -87,7 +98,12 @@ StatusOr<ExitCode> ClusterProcesses::Check() const {
         absl::StrCat(daemon.kind, " ", daemon.index, ": address '", daemon.instance.address,
                      "': the other daemons cannot find any free port; give it one"));
   }
+  if (!arguments_.program.empty()) {
+    const Status status = DescribeNnWorker(/*is_hosted=*/true).check(config_);
+    if (!status.ok()) return status;
+  }
   for (const Program& program : programs_) {
+    if (program.role == Role::kTrainer && !arguments_.program.empty()) continue;
     const std::string path = absl::StrCat(folder_, "/", program.name);
     if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
       return absl::InvalidArgumentError(
@@ -129,13 +145,31 @@ Status ClusterProcesses::StartOne(const Program& program, size_t index) {
     if (!arguments_.update.empty()) own = {"--update", arguments_.update};
   }
   own.insert(own.end(), {"--index", absl::StrCat(index)});
-  SIMURGH_ASSIGN_OR_RETURN(child.pid,
-                           StartProcess(CommandLine(program.name, own),
-                                        IsFirstTrainer(child) ? result_path() : "/dev/null",
-                                        LogOf(child.name()), /*detached=*/false));
+  const std::string log = LogOf(child.name());
+  SIMURGH_ASSIGN_OR_RETURN(
+      child.pid, is_program(child)
+                     ? StartProgram(log)
+                     : StartProcess(CommandLine(program.name, own),
+                                    IsFirstTrainer(child) ? result_path() : "/dev/null", log,
+                                    /*detached=*/false));
   children_.push_back(child);
   WriteState();
   return absl::OkStatus();
+}
+
+StatusOr<pid_t> ClusterProcesses::StartProgram(const std::string& log) const {
+  TrainEnvironment environment{
+      .resume = arguments_.resume, .result = result_path(), .code = code_path()};
+  std::error_code ignored;
+  for (const std::string& path : {result_path(), code_path()}) {
+    std::filesystem::remove(path, ignored);
+  }
+  environment.config = std::filesystem::absolute(config_.source.path, ignored).string();
+  environment.overrides = config_.source.overrides;
+  ::setenv(TrainEnvironment::kVariable, environment.ToText().c_str(), /*replace=*/1);
+  StatusOr<pid_t> pid = StartProcess(arguments_.program, /*output=*/"", log, /*detached=*/false);
+  ::unsetenv(TrainEnvironment::kVariable);
+  return pid;
 }
 
 void ClusterProcesses::StartDue() {
@@ -223,6 +257,7 @@ void ClusterProcesses::Reap() {
     if (found == children_.end()) continue;
     const Child child = *found;
     children_.erase(found);
+    if (is_program(child)) ::kill(-pid, SIGKILL);  // Ranks that it has started and left behind.
     OnEnd(child, status);
   }
 }
@@ -252,13 +287,21 @@ void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
   if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
 }
 
+bool ClusterProcesses::IsLoss(const Child& child, int wait_status) const {
+  if (WIFSIGNALED(wait_status)) return true;
+  const int start_again = static_cast<int>(ExitCode::kStartAgain);
+  if (WEXITSTATUS(wait_status) == start_again) return true;
+  int code = 0;  // The program may end with another code than its rank.
+  return is_program(child) && std::ifstream(code_path()) >> code && code == start_again;
+}
+
 bool ClusterProcesses::Recover(const Child& child, int wait_status) {
   constexpr int kMaxLosses = 3;
   // Nn-workers notice the loss of another process, and end by themselves.
   constexpr std::chrono::seconds kGrace{5};
-  const bool is_lost = WIFSIGNALED(wait_status) ||
-                       WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kStartAgain);
-  if (!config_.recovers() || !is_lost || failure_ || child.told_to_stop) return false;
+  if (!config_.recovers() || !IsLoss(child, wait_status) || failure_ || child.told_to_stop) {
+    return false;
+  }
   if (interrupted_ && !IsNeededToSave(child)) return false;
   const bool is_trainer = child.program.role == Role::kTrainer;
   if (start_again_ && child.program.role != Role::kEmbedding) return true;
@@ -371,15 +414,15 @@ void ClusterProcesses::LookElsewhere() {
 }
 
 void ClusterProcesses::Kill() {
-  for (const Child& child : children_) ::kill(child.pid, SIGKILL);
-  for (const Child& child : children_) ::waitpid(child.pid, nullptr, 0);
-  children_.clear();
+  for (const Role role : {Role::kEmbedding, Role::kLoader, Role::kTrainer}) Kill(role);
 }
 
 void ClusterProcesses::Kill(Role role) {
   const auto plays = [role](const Child& child) { return child.program.role == role; };
   for (const Child& child : children_) {
-    if (plays(child)) ::kill(child.pid, SIGKILL);
+    if (!plays(child)) continue;
+    ::kill(child.pid, SIGKILL);
+    if (is_program(child)) ::kill(-child.pid, SIGKILL);  // Its process group.
   }
   for (const Child& child : children_) {
     if (plays(child)) ::waitpid(child.pid, nullptr, 0);

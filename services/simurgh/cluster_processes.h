@@ -44,6 +44,8 @@ class ClusterProcesses {
     std::vector<std::string> of_all;  // Arguments of every daemon, for its configuration.
     std::string resume = "auto";      // nn-worker --resume
     std::string update = {};          // nn-worker --update; empty: a training.
+    // A program and its arguments, which plays all nn-workers; empty: nn-workers do.
+    std::vector<std::string> program = {};
   };
 
   // host: host of the daemons; empty: all hosts. Lifetime: `config` outlives the cluster.
@@ -64,6 +66,9 @@ class ClusterProcesses {
   std::string result_path() const { return logs_ + "/nn-worker-0.out"; }
 
  private:
+  // The file in which a program notes the exit code that an nn-worker would have.
+  std::string code_path() const { return logs_ + "/nn-worker-0.code"; }
+
   using Clock = std::chrono::steady_clock;
   enum class Role { kEmbedding, kLoader, kTrainer };
   struct Program {
@@ -82,13 +87,19 @@ class ClusterProcesses {
     std::string name() const { return absl::StrCat(program.name, "-", index); }
   };
 
-  static std::vector<Program> ProgramsOf(const ClusterConfig& config, const std::string& host);
+  static std::vector<Program> ProgramsOf(const ClusterConfig& config, const std::string& host,
+                                         bool has_program);
   std::vector<std::string> CommandLine(const std::string& program,
                                        const std::vector<std::string>& more) const;
   std::string LogOf(const std::string& name) const {
     return absl::StrCat(logs_, "/", name, ".log");
   }
   Status StartOne(const Program& program, size_t index);
+  // Starts the program that plays the nn-workers.
+  StatusOr<pid_t> StartProgram(const std::string& log) const;
+  bool is_program(const Child& child) const {
+    return child.program.role == Role::kTrainer && !arguments_.program.empty();
+  }
   // Starts a daemon while others run. An error makes the command fail.
   void StartAgain(const Program& program, size_t index) {
     const Status started = StartOne(program, index);
@@ -104,6 +115,8 @@ class ClusterProcesses {
   // Returns whether nn-workers that stop need the daemon. An embedding worker can be started again.
   // A server that is started again reports to them that it has lost the rows.
   bool IsNeededToSave(const Child& child) const;
+  // Returns whether the child's end is the loss of a process, not a failure of its own.
+  bool IsLoss(const Child& child, int wait_status) const;
   // Returns whether the daemon is started again, and training continues.
   bool Recover(const Child& child, int wait_status);
   void StartTrainersAgain();

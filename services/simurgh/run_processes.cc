@@ -45,7 +45,7 @@ std::string PathIn(const std::string& folder) { return folder + "/state"; }
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execv(argv[0], argv);
+  ::execvp(argv[0], argv);
   const char* const problem = strerrordesc_np(errno);
   for (const char* text : {"simurgh: cannot execute ", static_cast<const char*>(argv[0]), ": ",
                            problem == nullptr ? "unknown error" : problem, "\n"}) {
@@ -60,7 +60,10 @@ StatusOr<pid_t> StartProcess(const std::vector<std::string>& words, const std::s
                              const std::string& errors, bool detached) {
   constexpr int kWrite = O_WRONLY | O_CREAT;
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor in, OpenFile("/dev/null", O_RDONLY));
-  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor out, OpenFile(output, kWrite | O_TRUNC));
+  FileDescriptor out;
+  if (!output.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(out, OpenFile(output, kWrite | O_TRUNC));
+  }
   FileDescriptor log;
   if (!errors.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(log, OpenFile(errors, kWrite | O_APPEND));
@@ -78,7 +81,8 @@ StatusOr<pid_t> StartProcess(const std::vector<std::string>& words, const std::s
                                                "; raise the limit of processes (ulimit -u)"));
   }
   if (child > 0) return child;
-  Execute(parent, detached, argv.data(), in.number(), out.number(),
+  Execute(parent, detached, argv.data(), in.number(),
+          out.valid() ? out.number() : STDOUT_FILENO,
           log.valid() ? log.number() : STDERR_FILENO);
 }
 

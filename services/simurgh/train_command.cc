@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -49,6 +51,11 @@ data.train and data.validation together for that number. Its model is the result
 interrupted command continues either. It needs training.early_stopping
 and training.evaluate_every_epochs.
 
+With `-- PROGRAM`, the program computes the dense network, in place of the nn-workers: it uses the
+Python package simurgh or the C interface, and CONFIG has no `model`. The program is started once,
+and again after a loss; for several nn-workers it starts its ranks itself, as torchrun does. Its
+stdout is this command's.
+
 With --host, only the daemons run whose `address` has this host. For loaders, which have no
 address, the host of `metrics` counts. Run the command on every host with its own name, in any
 order, with the same CONFIG, --set and --resume. They share cluster.token_file. Each ends when
@@ -61,6 +68,8 @@ Examples:
   simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model
   simurgh train clicks.yaml --logs logs > result
   simurgh train clicks.yaml --host ps-0.example.org
+  simurgh train clicks.yaml -- python3 train.py
+  simurgh train clicks.yaml -- torchrun --nproc-per-node 2 train.py
 
 Exit codes:
   0    trained, or stopped by one signal
@@ -90,6 +99,7 @@ struct TrainOptions {
   std::string host;
   bool refit = false;
   bool json = false;
+  std::vector<std::string> program;  // Empty: the nn-workers have the network.
 };
 
 constexpr char kNoValidation[] = "data.validation=[]";  // Override of the second training.
@@ -203,7 +213,8 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
   for (const std::string& override : arguments.overrides) {
     words.insert(words.end(), {"--set", override});
   }
-  ClusterProcesses cluster(config, {.of_all = words, .resume = options.resume}, folder.path(),
+  ClusterProcesses cluster(config, {.of_all = words, .resume = options.resume, .program = options.program},
+                           folder.path(),
                            options.host);
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
@@ -279,6 +290,12 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
 ExitCode RunTrainCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   TrainOptions parsed;
+  const char* const* const end = std::find(argv, argv + argc, std::string_view("--"));
+  const bool names_program = end < argv + argc;
+  if (names_program) {
+    parsed.program.assign(end + 1, argv + argc);
+    argc = static_cast<int>(end - argv);
+  }
   po::options_description options("Options");
   options.add_options()(
       "resume", po::value(&parsed.resume)->default_value("auto", "")->value_name("WHAT"),
@@ -294,6 +311,9 @@ ExitCode RunTrainCommand(int argc, const char* const* argv) {
   AddJsonOption(options, &parsed.json);
   const auto run = [&](const ConfigArguments& config) -> StatusOr<ExitCode> {
     parsed.config = config;
+    if (names_program && parsed.program.empty()) {
+      return OptionProblem("-- is followed by no program; name one, as in -- python3 train.py");
+    }
     std::error_code ignored;
     if (std::filesystem::exists(config.path, ignored) &&
         !std::filesystem::is_regular_file(config.path, ignored)) {
