@@ -1,9 +1,7 @@
 /* The interface between the programs and libsimurgh_arrow.so, which reads Parquet and Arrow data.
  *
  * C99. The programs do not link Arrow: they load the module when data need it. Columns cross the
- * boundary by the Arrow C data interface, whose two structs are repeated here.
- * Source: Apache Arrow, "The Arrow C data interface",
- * https://arrow.apache.org/docs/format/CDataInterface.html
+ * boundary by the Arrow C data interface.
  *
  * Threads: any; a reader has one owner at a time.
  */
@@ -13,43 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "simurgh/arrow_c_data.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#ifndef ARROW_C_DATA_INTERFACE
-#define ARROW_C_DATA_INTERFACE
-
-#define ARROW_FLAG_DICTIONARY_ORDERED 1
-#define ARROW_FLAG_NULLABLE 2
-#define ARROW_FLAG_MAP_KEYS_SORTED 4
-
-struct ArrowSchema {
-  const char* format;
-  const char* name;
-  const char* metadata;
-  int64_t flags;
-  int64_t n_children;
-  struct ArrowSchema** children;
-  struct ArrowSchema* dictionary;
-  void (*release)(struct ArrowSchema*);
-  void* private_data;
-};
-
-struct ArrowArray {
-  int64_t length;
-  int64_t null_count;
-  int64_t offset;
-  int64_t n_buffers;
-  int64_t n_children;
-  const void** buffers;
-  struct ArrowArray** children;
-  struct ArrowArray* dictionary;
-  void (*release)(struct ArrowArray*);
-  void* private_data;
-};
-
-#endif /* ARROW_C_DATA_INTERFACE */
 
 #define SIMURGH_ARROW_VERSION 2
 #define SIMURGH_ARROW_ENTRY "simurgh_arrow_entry"

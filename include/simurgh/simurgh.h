@@ -17,6 +17,8 @@
 
 #include <stdint.h>
 
+#include "simurgh/arrow_c_data.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -236,6 +238,84 @@ SIMURGH_API int simurgh_worker_close(simurgh_worker* worker, const char* failure
 
 /* Frees the arrays of a task; NULL: nothing. Threads: any. */
 SIMURGH_API void simurgh_memory_release(simurgh_memory* memory);
+
+/* --- Feeding a training with rows of the program's own.
+ *
+ * A loader is a process of loaders.instances, in place of simurgh-feed. It feeds tables of raw
+ * columns, which are processed as files are, or samples with ready ids; not both. The library
+ * collects rows in batches, whatever the sizes of tables, and repeats a batch until the trainer has
+ * it. A training that continues from a checkpoint has trained on earlier rows: the program makes the
+ * same rows again, in the same order, and leaves out the first simurgh_loader_rows() of them.
+ *
+ *   simurgh_loader_open(&options, &loader);
+ *   simurgh_loader_rows(loader, &rows);
+ *   ... for each table of the rows from there on, while wanted:
+ *     simurgh_loader_feed_table(loader, &stream, &wanted);
+ *   simurgh_loader_end(loader);
+ *   simurgh_loader_close(loader);
+ */
+typedef struct simurgh_loader simurgh_loader;
+
+typedef struct simurgh_loader_options {
+  uint64_t size;
+  const char* config_path;      /* See simurgh_worker_options. */
+  const char* const* overrides; /* [override_count] */
+  uint64_t override_count;
+  uint32_t index;        /* Index into loaders.instances. */
+  const char* log_level; /* See simurgh_worker_options. */
+} simurgh_loader_options;
+
+/* The ids of a feature. */
+typedef struct simurgh_ids {
+  const uint64_t* offsets; /* [rows + 1], ascending from 0: sample i has ids[offsets[i]] to
+                            * ids[offsets[i + 1] - 1]. NULL: each sample has one. */
+  const uint64_t* ids;
+  const float* weights; /* One per id, finite; NULL: all 1. */
+} simurgh_ids;
+
+typedef struct simurgh_samples {
+  uint64_t size;
+  uint64_t rows;
+  const simurgh_ids* features; /* [feature_count], in the order of simurgh_inputs. */
+  const float* dense;          /* [rows][dense_width], without masks; NULL if dense_width is 0. */
+  const float* labels;         /* [rows][label_count]; NaN: not known. */
+  const float* weights;        /* [rows], at least 0; NULL: all 1. */
+} simurgh_samples;
+
+/* Connects to all nn-workers, and waits for them up to training.retry_deadline.
+ * Errors: SIMURGH_INVALID for the configuration, or settings that differ from the trainer's. */
+SIMURGH_API int simurgh_loader_open(const simurgh_loader_options* options, simurgh_loader** loader);
+
+/* Describes what the loader feeds. inputs->size must be set. Lifetime of the arrays: the
+ * loader's. */
+SIMURGH_API int simurgh_loader_inputs(simurgh_loader* loader, simurgh_inputs* inputs);
+
+/* Sets `rows` to the number of this loader's first rows that training has had. */
+SIMURGH_API int simurgh_loader_rows(simurgh_loader* loader, uint64_t* rows);
+
+/* Feeds the rows of a table, and takes over its stream, which is released also after an error.
+ * Waits, without a limit, while the trainer is busy. Sets `wanted` to 0 if training needs no more.
+ * Errors: SIMURGH_INVALID for a bad row, unless data.on_bad_row skips it, or a column that is
+ * missing; SIMURGH_START_AGAIN if the trainer was lost. */
+SIMURGH_API int simurgh_loader_feed_table(simurgh_loader* loader, struct ArrowArrayStream* table,
+                                          int* wanted);
+
+/* Feeds samples; otherwise as simurgh_loader_feed_table. Reads the arrays before it returns. */
+SIMURGH_API int simurgh_loader_feed_samples(simurgh_loader* loader, const simurgh_samples* samples,
+                                            int* wanted);
+
+/* Feeds the last rows, waits until the trainer has all of them, and ends the share. */
+SIMURGH_API int simurgh_loader_end(simurgh_loader* loader);
+
+/* Tells the trainer that the rest cannot be fed: training fails with the reason. */
+SIMURGH_API int simurgh_loader_abandon(simurgh_loader* loader, const char* reason);
+
+/* Ends present and later waits of the loader with an error. Threads: any. */
+SIMURGH_API int simurgh_loader_stop(simurgh_loader* loader);
+
+/* Frees the loader. A share that has not ended can be fed on by a new process within
+ * loaders.timeout. */
+SIMURGH_API int simurgh_loader_close(simurgh_loader* loader);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +43,29 @@ Status CheckSize(uint64_t given, uint64_t known, const char* name) {
   return absl::InvalidArgumentError(
       absl::StrCat(name, ".size: ", given, ", but the library of version ", Version(), " has ",
                    known, "; set it to sizeof, and use the header of the library"));
+}
+
+StatusOr<ConfigChoice> ChooseConfig(const std::optional<TrainEnvironment>& environment,
+                                    const char* path, const char* const* overrides,
+                                    uint64_t override_count) {
+  ConfigChoice choice;
+  if (environment) {
+    choice = {.path = environment->config, .overrides = environment->overrides};
+    std::error_code ignored;
+    if (path != nullptr && !std::filesystem::equivalent(path, environment->config, ignored)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the program opens ", path, ", but simurgh train runs ",
+                       environment->config, "; use one configuration"));
+    }
+  } else if (path != nullptr) {
+    choice.path = path;
+  } else {
+    return absl::InvalidArgumentError(
+        "the configuration is missing: name a YAML file, or run the program by simurgh train "
+        "CONFIG -- PROGRAM");
+  }
+  choice.overrides.insert(choice.overrides.end(), overrides, overrides + override_count);
+  return choice;
 }
 
 int Call(const std::function<Status()>& body) noexcept {

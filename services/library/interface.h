@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "services/runtime/train_environment.h"
 
 namespace simurgh::library {
 
@@ -17,5 +22,16 @@ Status AsStartAgain(const Status& status);
 // Checks the `size` member of a struct that the caller has filled. name: the struct's, for the
 // error.
 Status CheckSize(uint64_t given, uint64_t known, const char* name);
+
+struct ConfigChoice {
+  std::string path;
+  std::vector<std::string> overrides;
+};
+// Returns the configuration of `simurgh train`, if that has started this process, else the given
+// one, with the given overrides. path: may be null. Errors: INVALID_ARGUMENT without either, or for
+// two different ones.
+StatusOr<ConfigChoice> ChooseConfig(const std::optional<TrainEnvironment>& environment,
+                                    const char* path, const char* const* overrides,
+                                    uint64_t override_count);
 
 }  // namespace simurgh::library

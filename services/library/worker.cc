@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -20,16 +19,14 @@
 
 #include "base/log.h"
 #include "config/cluster_config.h"
-#include "data/reading/batch_reader.h"
-#include "embedding/raw_masks.h"
+#include "services/library/inputs.h"
 #include "services/library/interface.h"
-#include "services/nn_worker/network_description.h"
 #include "services/nn_worker/nn_worker.h"
 #include "services/runtime/daemon.h"
+#include "services/runtime/signals_blocked.h"
 #include "services/runtime/train_environment.h"
 #include "simurgh/simurgh.h"
 #include "telemetry/logging.h"
-#include "train/dense_weights.h"
 #include "train/hosted_network.h"
 
 struct simurgh_memory {
@@ -41,22 +38,6 @@ namespace {
 
 constexpr uint64_t kMaxText = uint64_t{8} << 20;
 constexpr uint32_t kMaxDimensions = 64;
-
-// The threads that are started meanwhile leave all signals to the program.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // The arrays of a simurgh_state that the library returns.
 class StateView {
@@ -135,7 +116,6 @@ struct simurgh_worker {
 
   simurgh::Status Open(const simurgh_worker_options& options);
   simurgh::Status CheckProcess() const;
-  void Describe();
   void Run();
   // Returns how training has ended.
   simurgh::Status End() const;
@@ -152,14 +132,7 @@ struct simurgh_worker {
   simurgh::ExitCode code = simurgh::ExitCode::kOk;
   std::string result;
 
-  // The arrays of `inputs`.
-  simurgh_inputs inputs = {};
-  std::vector<simurgh_feature> features;
-  std::vector<std::string> dense_names;
-  std::vector<const char*> dense_columns;
-  std::vector<const char*> labels;
-  std::vector<const char*> losses;
-
+  std::optional<simurgh::InputsView> inputs;
   uint64_t rows = 0;  // Samples of the last batch.
   simurgh::StateView start_view;
   simurgh::StateView task_view;
@@ -179,29 +152,13 @@ Status simurgh_worker::Open(const simurgh_worker_options& options) {
   SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckSize(options.size, sizeof(options),
                                                       "simurgh_worker_options"));
   SIMURGH_ASSIGN_OR_RETURN(environment, simurgh::TrainEnvironment::Get());
-  simurgh::DaemonFlags flags{.index = options.rank};
-  std::string resume = "auto";
-  if (environment) {
-    flags.config_path = environment->config;
-    flags.overrides = environment->overrides;
-    resume = environment->resume;
-    std::error_code ignored;
-    if (options.config_path != nullptr &&
-        !std::filesystem::equivalent(options.config_path, environment->config, ignored)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the program opens ", options.config_path, ", but simurgh train runs ",
-                       environment->config, "; use one configuration"));
-    }
-  } else if (options.config_path != nullptr) {
-    flags.config_path = options.config_path;
-  } else {
-    return absl::InvalidArgumentError(
-        "the configuration is missing: name a YAML file, or run the program by simurgh train "
-        "CONFIG -- PROGRAM");
-  }
-  for (uint64_t i = 0; i < options.override_count; ++i) {
-    flags.overrides.emplace_back(options.overrides[i]);
-  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      const simurgh::library::ConfigChoice config,
+      simurgh::library::ChooseConfig(environment, options.config_path, options.overrides,
+                                     options.override_count));
+  const simurgh::DaemonFlags flags{
+      .config_path = config.path, .index = options.rank, .overrides = config.overrides};
+  std::string resume = environment ? environment->resume : "auto";
   if (options.resume != nullptr) resume = options.resume;
   SIMURGH_RETURN_IF_ERROR(
       simurgh::InitLogging(absl::StrCat("nn-worker/", options.rank),
@@ -220,46 +177,8 @@ Status simurgh_worker::Open(const simurgh_worker_options& options) {
                                     .hosted = network,
                                     .on_result = [this](const auto& text) { result = text; }});
                   }));
-  Describe();
+  inputs.emplace(context->config(), context->index(), /*has_masks=*/true);
   return absl::OkStatus();
-}
-
-void simurgh_worker::Describe() {
-  const simurgh::ClusterConfig& config = context->config();
-  const simurgh::ModelInputs of_model = simurgh::InputsOf(config);
-  dense_names = simurgh::DenseNames(config);
-  for (const std::string& name : dense_names) dense_columns.push_back(name.c_str());
-  uint64_t column = 0;
-  uint64_t mask = of_model.dense_width;
-  for (const auto& feature : of_model.features) mask -= feature.mask_width;
-  for (const simurgh::FeatureConfig& feature : config.features) {
-    const uint64_t dim = config.tables[feature.table_index].dim;
-    features.push_back({.name = feature.name.c_str(),
-                        .first_column = column,
-                        .width = feature.width(static_cast<uint32_t>(dim)),
-                        .dim = dim,
-                        .mask_width = feature.mask_width(),
-                        .first_mask_column = mask});
-    column += features.back().width;
-    mask += features.back().mask_width;
-  }
-  for (const simurgh::TaskConfig& task : config.model.tasks) {
-    labels.push_back(task.label.c_str());
-    losses.push_back(NameOf(task.loss.kind));
-  }
-  inputs = {.size = sizeof(inputs),
-            .features = features.data(),
-            .feature_count = features.size(),
-            .embedding_width = of_model.embedding_width,
-            .dense_columns = dense_columns.data(),
-            .dense_width = of_model.dense_width,
-            .labels = labels.data(),
-            .losses = losses.data(),
-            .label_count = labels.size(),
-            .batch_size = config.training.batch_size,
-            .rank = context->index(),
-            .ranks = static_cast<uint32_t>(config.nn_worker.instances.size()),
-            .saves = config.checkpoint.directory.empty() ? 0U : 1U};
 }
 
 void simurgh_worker::Run() {
@@ -316,7 +235,7 @@ int simurgh_worker_inputs(simurgh_worker* worker, simurgh_inputs* inputs) {
   return simurgh::library::Call([&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(
         simurgh::library::CheckSize(inputs->size, sizeof(*inputs), "simurgh_inputs"));
-    *inputs = worker->inputs;
+    *inputs = worker->inputs->get();
     return absl::OkStatus();
   });
 }
@@ -372,7 +291,7 @@ int simurgh_worker_finish(simurgh_worker* worker, const simurgh_step* step) {
     SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
     SIMURGH_RETURN_IF_ERROR(
         simurgh::library::CheckSize(step->size, sizeof(*step), "simurgh_step"));
-    const simurgh_inputs& inputs = worker->inputs;
+    const simurgh_inputs& inputs = worker->inputs->get();
     return worker->network->Finish({step->gradients, worker->rows * inputs.embedding_width},
                                    {step->outputs, worker->rows * inputs.label_count},
                                    step->skipped == 0);

@@ -13,11 +13,9 @@
 
 #include "base/log.h"
 #include "config/cluster_config.h"
-#include "config/statistics.h"
 #include "data/reading/bad_row_file.h"
 #include "data/reading/batch_reader.h"
 #include "kafka/kafka_stream.h"
-#include "model/model_directory.h"
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/peer_monitor.h"
@@ -59,7 +57,7 @@ class Feeder : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
     std::unique_ptr<Feeder> feeder(new Feeder(context));
-    const Status fitted = feeder->SetStatistics();
+    const Status fitted = SetLoaderStatistics(feeder->config_, &feeder->identities_);
     if (!fitted.ok()) {
       return Abandon(fitted, [&] {
         return LoaderClient::AbandonUnopened(context.config(), context.index(), fitted,
@@ -110,9 +108,6 @@ class Feeder : public Daemon {
         progress_(config_.training.progress_interval),
         observer_(context.metrics(), RpcSide::kClient) {}
 
-  // Takes the statistics from the model that the nn-workers continue, if there is one; otherwise
-  // fits them. Files that the model has not seen do not change them.
-  Status SetStatistics();
   Status FeedShare(const std::stop_token& stop);
   // Reports to the trainer why the share cannot be fed. Returns `reason`.
   static Status Abandon(const Status& reason, const std::function<Status()>& report);
@@ -143,20 +138,6 @@ class Feeder : public Daemon {
   std::vector<Batch> step_;               // The incomplete step of an idle stream.
   uint64_t number_ = 0;                   // Number of the next batch of the share.
 };
-
-Status Feeder::SetStatistics() {
-  const std::string& model = config_.checkpoint.directory;
-  if (!model.empty()) {
-    const StatusOr<ModelDirectory::Newest> newest = ModelDirectory(model).Latest();
-    if (newest.ok()) {
-      const Manifest& manifest = newest->checkpoint.manifest;
-      const Status applied = ApplyStatistics(manifest.statistics, config_.data, config_.features);
-      return applied.ok() ? applied : Annotate(applied, newest->checkpoint.folder);
-    }
-    if (!absl::IsNotFound(newest.status())) return newest.status();
-  }
-  return FitStatistics(config_.data, config_.features, &identities_);
-}
 
 Status Feeder::FeedShare(const std::stop_token& stop) {
   SIMURGH_ASSIGN_OR_RETURN(const auto client, LoaderClient::Open(parsed_,

@@ -14,6 +14,9 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "config/statistics.h"
+#include "data/reading/batch_reader.h"
+#include "model/model_directory.h"
 #include "services/api/loader_rpc.h"
 #include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
@@ -359,6 +362,20 @@ Status LoaderClient::AbandonUnopened(const ClusterConfig& config, uint32_t loade
                                      const Status& reason, std::stop_token stop) {
   SIMURGH_ASSIGN_OR_RETURN(const auto client, Connect(config, {.loader = loader}, stop));
   return client->Abandon(reason);
+}
+
+Status SetLoaderStatistics(ClusterConfig& config, FileIdentities* identities) {
+  const std::string& model = config.checkpoint.directory;
+  if (!model.empty()) {
+    const StatusOr<ModelDirectory::Newest> newest = ModelDirectory(model).Latest();
+    if (newest.ok()) {
+      const Manifest& manifest = newest->checkpoint.manifest;
+      const Status applied = ApplyStatistics(manifest.statistics, config.data, config.features);
+      return applied.ok() ? applied : Annotate(applied, newest->checkpoint.folder);
+    }
+    if (!absl::IsNotFound(newest.status())) return newest.status();
+  }
+  return FitStatistics(config.data, config.features, identities);
 }
 
 }  // namespace simurgh

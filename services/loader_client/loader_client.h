@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "config/cluster_config.h"
 #include "data/batch/batch.h"
+#include "data/reading/file_identity.h"
 
 namespace simurgh {
 
@@ -26,6 +27,11 @@ struct LoaderClientOptions {
   // Observes the calls, on a thread of the client. Must outlive the client.
   rpc::Observer* observer = nullptr;
 };
+
+// Takes the statistics from the model that the nn-workers continue, if there is one; otherwise fits
+// them to data.train. Files that the model has not seen do not change them. Errors: those of
+// FitStatistics and of ModelDirectory.
+Status SetLoaderStatistics(ClusterConfig& config, FileIdentities* identities);
 
 // Feeds batches from another process into a training run:
 //

@@ -53,6 +53,8 @@ std::vector<ClusterProcesses::Program> ClusterProcesses::ProgramsOf(const Cluste
   std::vector<Program> programs;
   for (const ListedDaemon& daemon : DaemonsOf(config)) {
     if (!host.empty() && HostOf(daemon) != host) continue;
+    // Programs feed a training without files.
+    if (daemon.kind == "loader" && config.data.train.empty() && !config.data.streams()) continue;
     const bool is_program = has_program && daemon.kind == "nn-worker";
     const std::string name = daemon.kind == "loader" ? "simurgh-feed"
                              : is_program            ? "program"

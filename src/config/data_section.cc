@@ -396,15 +396,16 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
 }
 
 // Reads the files and how to read them.
-void ReadAllFiles(MapReader& in, const std::string& folder, DataConfig* data) {
+// may_be_fed: whether loaders, which may be programs, feed the training rows.
+void ReadAllFiles(MapReader& in, const std::string& folder, bool may_be_fed, DataConfig* data) {
   const auto rows = in.For(kRows);
   const bool reads_files = !in.Has("kafka");
   {
     const auto when = in.When(reads_files, "remove data.kafka");
     ReadFiles(in, "train",
               "files to train on, in this order, also as patterns, see Data files; required "
-              "without `kafka`",
-              reads_files && !in.describing() ? 1 : 0, folder, data->format, &data->train);
+              "without `kafka` and `loaders`",
+              reads_files && !may_be_fed && !in.describing() ? 1 : 0, folder, data->format, &data->train);
   }
   {
     const auto training = in.For(Scope::kTraining);
@@ -446,6 +447,7 @@ void ReadAllFiles(MapReader& in, const std::string& folder, DataConfig* data) {
 
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
   const auto scope = root.For(kRows | Scope::kModel);
+  const bool may_be_fed = root.Has("loaders");
   root.Map("data", [&](MapReader& in) {
     in.Choice<Format>("format", "format of files and records, see Data files", &data->format,
                       {{"csv", Format::kCsv},
@@ -457,7 +459,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                        {"libffm", Format::kLibffm}});
     in.For(kRows)->Map(
         "kafka", [&](MapReader& map) { ReadKafka(map, in.Has("kafka"), folder, &data->kafka); });
-    ReadAllFiles(in, folder, data);
+    ReadAllFiles(in, folder, may_be_fed, data);
     const bool is_csv = data->format == Format::kCsv;
     in.When(is_csv, "set format: csv")->Map("csv", [&](MapReader& map) {
       ReadCsv(map, &data->csv);

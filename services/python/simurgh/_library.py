@@ -107,7 +107,42 @@ class Step(ctypes.Structure):
     ]
 
 
+class LoaderOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("config_path", ctypes.c_char_p),
+        ("overrides", ctypes.POINTER(ctypes.c_char_p)),
+        ("override_count", ctypes.c_uint64),
+        ("index", ctypes.c_uint32),
+        ("log_level", ctypes.c_char_p),
+    ]
+
+
+class Ids(ctypes.Structure):
+    _fields_ = [("offsets", ctypes.c_void_p), ("ids", ctypes.c_void_p), ("weights", ctypes.c_void_p)]
+
+
+class Samples(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("rows", ctypes.c_uint64),
+        ("features", ctypes.POINTER(Ids)),
+        ("dense", ctypes.c_void_p),
+        ("labels", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+    ]
+
+
 _FUNCTIONS = {
+    "loader_open": [ctypes.POINTER(LoaderOptions), ctypes.POINTER(ctypes.c_void_p)],
+    "loader_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
+    "loader_rows": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)],
+    "loader_feed_table": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)],
+    "loader_feed_samples": [ctypes.c_void_p, ctypes.POINTER(Samples), ctypes.POINTER(ctypes.c_int)],
+    "loader_end": [ctypes.c_void_p],
+    "loader_abandon": [ctypes.c_void_p, ctypes.c_char_p],
+    "loader_stop": [ctypes.c_void_p],
+    "loader_close": [ctypes.c_void_p],
     "worker_open": [ctypes.POINTER(WorkerOptions), ctypes.POINTER(ctypes.c_void_p)],
     "worker_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
     "worker_start": [ctypes.c_void_p, ctypes.POINTER(State)],
@@ -163,6 +198,10 @@ def _load():
 
 
 LIBRARY = _load()
+
+
+ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
+ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def check(code):

@@ -61,6 +61,36 @@ class Inputs:
         return len(self.dense_columns)
 
 
+def inputs_of(function, handle):
+    """Returns the inputs that a function of the library describes."""
+    raw = _library.Inputs(size=ctypes.sizeof(_library.Inputs))
+    _library.check(function(handle, raw))
+    features = tuple(
+        Feature(
+            one.name.decode(),
+            one.first_column,
+            one.width,
+            one.dim,
+            one.width // one.dim,
+            one.mask_width,
+            one.first_mask_column,
+        )
+        for one in raw.features[: raw.feature_count]
+    )
+    masks = sum(feature.mask_width for feature in features)
+    return Inputs(
+        features=features,
+        embedding_width=raw.embedding_width,
+        dense_columns=tuple(name.decode() for name in raw.dense_columns[: raw.dense_width - masks]),
+        labels=tuple(name.decode() for name in raw.labels[: raw.label_count]),
+        losses=tuple(name.decode() for name in raw.losses[: raw.label_count]),
+        batch_size=raw.batch_size,
+        rank=raw.rank,
+        ranks=raw.ranks,
+        saves=raw.saves != 0,
+    )
+
+
 class _Memory:
     """Owns the arrays of a task until the last of them is gone."""
 
@@ -162,35 +192,7 @@ class Worker:
         handle = ctypes.c_void_p()
         _library.check(_library.LIBRARY.simurgh_worker_open(options, handle))
         self._handle = handle
-        self.inputs = self._inputs()
-
-    def _inputs(self):
-        raw = _library.Inputs(size=ctypes.sizeof(_library.Inputs))
-        _library.check(_library.LIBRARY.simurgh_worker_inputs(self._handle, raw))
-        features = tuple(
-            Feature(
-                one.name.decode(),
-                one.first_column,
-                one.width,
-                one.dim,
-                one.width // one.dim,
-                one.mask_width,
-                one.first_mask_column,
-            )
-            for one in raw.features[: raw.feature_count]
-        )
-        masks = sum(feature.mask_width for feature in features)
-        return Inputs(
-            features=features,
-            embedding_width=raw.embedding_width,
-            dense_columns=tuple(name.decode() for name in raw.dense_columns[: raw.dense_width - masks]),
-            labels=tuple(name.decode() for name in raw.labels[: raw.label_count]),
-            losses=tuple(name.decode() for name in raw.losses[: raw.label_count]),
-            batch_size=raw.batch_size,
-            rank=raw.rank,
-            ranks=raw.ranks,
-            saves=raw.saves != 0,
-        )
+        self.inputs = inputs_of(_library.LIBRARY.simurgh_worker_inputs, handle)
 
     def track(self, *, forward=None, save=None, restore=None, name="program"):
         """Registers what evaluations and checkpoints ask for.

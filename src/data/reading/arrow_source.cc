@@ -170,13 +170,28 @@ bool HasMagic(int descriptor) {
          std::string_view(bytes.data(), bytes.size()) == kMagic;
 }
 
-// One file or stream.
+// One file, stream or table.
 class ArrowFile {
+ public:
+  virtual ~ArrowFile() = default;
+
+  virtual StatusOr<ArrowOwner<ArrowSchema>> Schema() = 0;
+  // Chooses the columns of Next(), by their places in the schema. Returns their types.
+  virtual StatusOr<ArrowOwner<ArrowSchema>> Select(std::span<const size_t> columns) = 0;
+  // Returns the next rows; nothing: there are no more.
+  virtual StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() = 0;
+  virtual uint64_t Skip(uint64_t /*rows*/) { return 0; }
+  // Returns the number of rows; below 0: it is not known.
+  virtual int64_t rows() const { return -1; }
+};
+
+// One that the module reads.
+class ModuleFile final : public ArrowFile {
  public:
   static StatusOr<std::unique_ptr<ArrowFile>> Open(const simurgh_arrow_module& module,
                                                    DataConfig::Format format,
                                                    const std::string& path) {
-    auto file = std::make_unique<ArrowFile>(module);
+    auto file = std::make_unique<ModuleFile>(module);
     simurgh_arrow_input input{.kind = SIMURGH_ARROW_PARQUET,
                               .path = path.c_str(),
                               .descriptor = -1,
@@ -197,7 +212,7 @@ class ArrowFile {
   }
   static StatusOr<std::unique_ptr<ArrowFile>> Open(const simurgh_arrow_module& module,
                                                    std::string_view bytes) {
-    auto file = std::make_unique<ArrowFile>(module);
+    auto file = std::make_unique<ModuleFile>(module);
     const bool is_file = bytes.starts_with(kMagic);
     SIMURGH_RETURN_IF_ERROR(
         file->Open({.kind = is_file ? SIMURGH_ARROW_IPC_FILE : SIMURGH_ARROW_IPC_STREAM,
@@ -208,28 +223,27 @@ class ArrowFile {
     return file;
   }
 
-  explicit ArrowFile(const simurgh_arrow_module& module) : module_(module) {}
-  ArrowFile(const ArrowFile&) = delete;
-  ArrowFile& operator=(const ArrowFile&) = delete;
-  ~ArrowFile() {
+  explicit ModuleFile(const simurgh_arrow_module& module) : module_(module) {}
+  ModuleFile(const ModuleFile&) = delete;
+  ModuleFile& operator=(const ModuleFile&) = delete;
+  ~ModuleFile() override {
     if (reader_ != nullptr) module_.close(reader_);
   }
 
-  StatusOr<ArrowOwner<ArrowSchema>> Schema() {
+  StatusOr<ArrowOwner<ArrowSchema>> Schema() override {
     ArrowOwner<ArrowSchema> schema;
     Message message;
     SIMURGH_RETURN_IF_ERROR(message.Of(module_.schema(reader_, schema.get(), message.room())));
     return schema;
   }
-  StatusOr<ArrowOwner<ArrowSchema>> Select(std::span<const size_t> columns) {
+  StatusOr<ArrowOwner<ArrowSchema>> Select(std::span<const size_t> columns) override {
     ArrowOwner<ArrowSchema> types;
     Message message;
     SIMURGH_RETURN_IF_ERROR(message.Of(
         module_.select(reader_, columns.data(), columns.size(), types.get(), message.room())));
     return types;
   }
-  // Returns the next rows; nothing: there are no more.
-  StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() {
+  StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() override {
     ArrowOwner<ArrowArray> rows;
     Message message;
     const simurgh_arrow_result result = module_.next(reader_, rows.get(), message.room());
@@ -237,8 +251,8 @@ class ArrowFile {
     SIMURGH_RETURN_IF_ERROR(message.Of(result));
     return rows;
   }
-  uint64_t Skip(uint64_t rows) { return module_.skip(reader_, rows); }
-  int64_t rows() const { return module_.rows(reader_); }
+  uint64_t Skip(uint64_t rows) override { return module_.skip(reader_, rows); }
+  int64_t rows() const override { return module_.rows(reader_); }
 
  private:
   Status Open(const simurgh_arrow_input& input) {
@@ -249,6 +263,76 @@ class ArrowFile {
   const simurgh_arrow_module& module_;
   FileDescriptor stream_;
   simurgh_arrow_reader* reader_ = nullptr;
+};
+
+// Returns a struct of some of its children, which it shares.
+template <typename Struct>
+ArrowOwner<Struct> ChildrenOf(std::shared_ptr<const ArrowOwner<Struct>> whole,
+                              std::span<const size_t> children) {
+  struct Shared {
+    std::shared_ptr<const ArrowOwner<Struct>> whole;
+    std::vector<Struct*> children;
+  };
+  auto* const shared = new Shared{std::move(whole), {}};
+  for (const size_t child : children) {
+    shared->children.push_back(shared->whole->get()->children[child]);
+  }
+  ArrowOwner<Struct> part;
+  *part.get() = *shared->whole->get();
+  part.get()->n_children = static_cast<int64_t>(children.size());
+  part.get()->children = shared->children.data();
+  part.get()->private_data = shared;
+  part.get()->release = [](Struct* released) {
+    delete static_cast<Shared*>(released->private_data);
+    released->release = nullptr;
+  };
+  return part;
+}
+
+// A table that a program of this process gives.
+class TableFile final : public ArrowFile {
+ public:
+  // Takes over the stream.
+  explicit TableFile(ArrowArrayStream* stream) : stream_(std::exchange(*stream, {})) {}
+  TableFile(const TableFile&) = delete;
+  TableFile& operator=(const TableFile&) = delete;
+  ~TableFile() override {
+    if (stream_.release != nullptr) stream_.release(&stream_);
+  }
+
+  StatusOr<ArrowOwner<ArrowSchema>> Schema() override {
+    ArrowOwner<ArrowSchema> schema;
+    if (stream_.get_schema(&stream_, schema.get()) != 0) return Failure("its schema");
+    return schema;
+  }
+  StatusOr<ArrowOwner<ArrowSchema>> Select(std::span<const size_t> columns) override {
+    columns_.assign(columns.begin(), columns.end());
+    SIMURGH_ASSIGN_OR_RETURN(auto schema, Schema());
+    children_ = static_cast<size_t>(schema.get()->n_children);
+    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowSchema>>(std::move(schema)),
+                      columns_);
+  }
+  StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() override {
+    ArrowOwner<ArrowArray> rows;
+    if (stream_.get_next(&stream_, rows.get()) != 0) return Failure("its rows");
+    if (rows.get()->release == nullptr) return std::nullopt;
+    if (rows.get()->n_children != static_cast<int64_t>(children_) || rows.get()->offset != 0) {
+      return absl::InvalidArgumentError("a record batch does not fit the schema");
+    }
+    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowArray>>(std::move(rows)), columns_);
+  }
+
+ private:
+  Status Failure(const char* what) {
+    const char* const reason = stream_.get_last_error(&stream_);
+    return absl::UnavailableError(
+        absl::StrCat("the program cannot give ", what, reason == nullptr ? "" : ": ",
+                     reason == nullptr ? "" : reason));
+  }
+
+  ArrowArrayStream stream_;
+  std::vector<size_t> columns_;
+  size_t children_ = 0;
 };
 
 void AppendText(const Cell& cell, char separator, std::string& text) {
@@ -425,9 +509,10 @@ class ArrowParser final : public BlockParser {
   std::optional<ArrowRows> rows_;
 };
 
-class ArrowSource final : public ArrowRecords {
+class ArrowSource : public ArrowRecords {
  public:
-  ArrowSource(const simurgh_arrow_module& module, const DataConfig& config,
+  // module: may be null for tables.
+  ArrowSource(const simurgh_arrow_module* module, const DataConfig& config,
               std::vector<std::string> files, const ReadOptions& options)
       : module_(module),
         config_(config),
@@ -447,15 +532,12 @@ class ArrowSource final : public ArrowRecords {
     if (opened_ == files_.size()) return absl::OkStatus();
     const std::string& path = files_[opened_++];
     SIMURGH_RETURN_IF_ERROR(CheckIdentity());
-    const Status opened = Begin(ArrowFile::Open(module_, config_.format, path), path);
+    const Status opened = Begin(ModuleFile::Open(*module_, config_.format, path), path);
     return opened.ok() ? opened : Annotate(opened, path);
   }
 
   Status Open(std::string_view bytes) override {
-    Close();
-    opened_ = files_.size();
-    const Status opened = Begin(ArrowFile::Open(module_, bytes), files_.back());
-    return opened.ok() ? opened : Annotate(opened, files_.back());
+    return OpenData(ModuleFile::Open(*module_, bytes));
   }
 
   StatusOr<bool> HasRows() override {
@@ -505,6 +587,15 @@ class ArrowSource final : public ArrowRecords {
     if (rows < 0) return 0;
     const double of_file = rows == 0 ? 1 : static_cast<double>(before_) / static_cast<double>(rows);
     return (static_cast<double>(opened_ - 1) + of_file) / static_cast<double>(files_.size());
+  }
+
+ protected:
+  // Goes before the first row of data that is no file.
+  Status OpenData(StatusOr<std::unique_ptr<ArrowFile>> data) {
+    Close();
+    opened_ = files_.size();
+    const Status opened = Begin(std::move(data), files_.back());
+    return opened.ok() ? opened : Annotate(opened, files_.back());
   }
 
  private:
@@ -589,7 +680,7 @@ class ArrowSource final : public ArrowRecords {
     return identities_ == nullptr || IsStream(path) ? absl::OkStatus() : identities_->Check(path);
   }
 
-  const simurgh_arrow_module& module_;
+  const simurgh_arrow_module* const module_;
   const DataConfig config_;
   const bool needs_labels_;
   const bool copies_skipped_;
@@ -603,6 +694,22 @@ class ArrowSource final : public ArrowRecords {
   std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;  // Has unread rows; or null.
   size_t next_ = 0;                                      // Next row of the batch.
   uint64_t before_ = 0;                                  // Rows of the file before that row.
+};
+
+class TableSource final : public ArrowSource {
+ public:
+  explicit TableSource(const DataConfig& config)
+      : ArrowSource(/*module=*/nullptr, config, {"table"}, ReadOptions()) {}
+
+  Status Add(ArrowArrayStream* table) { return OpenData(std::make_unique<TableFile>(table)); }
+  void End() { has_ended_ = true; }
+
+  bool is_idle() const override { return !has_ended_; }
+  size_t files_opened() const override { return 0; }
+  double part() const override { return 0; }
+
+ private:
+  bool has_ended_ = false;
 };
 
 }  // namespace
@@ -647,7 +754,7 @@ StatusOr<std::vector<ColumnConfig>> ArrowColumns(DataConfig::Format format,
   if (!module.ok()) return Annotate(module.status(), path);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(NamedFiles(format, path)));
   if (files.empty()) return absl::NotFoundError(absl::StrCat(path, ": it names no file"));
-  auto file = ArrowFile::Open(**module, format, files.front());
+  auto file = ModuleFile::Open(**module, format, files.front());
   if (!file.ok()) return Annotate(file.status(), files.front());
   SIMURGH_ASSIGN_OR_RETURN(const auto schema, (*file)->Schema());
   std::vector<size_t> all(static_cast<size_t>(schema.get()->n_children));
@@ -674,15 +781,66 @@ StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
     return files.empty() ? module.status() : Annotate(module.status(), files.front());
   }
   SIMURGH_ASSIGN_OR_RETURN(std::vector<std::string> all, FilesOf(files));
-  auto source = std::make_unique<ArrowSource>(**module, config, std::move(all), options);
+  auto source = std::make_unique<ArrowSource>(*module, config, std::move(all), options);
   SIMURGH_RETURN_IF_ERROR(source->OpenNextFile());
   return source;
 }
 
 StatusOr<std::unique_ptr<ArrowRecords>> NewArrowRecords(const DataConfig& config) {
   SIMURGH_ASSIGN_OR_RETURN(const simurgh_arrow_module* module, Module());
-  return std::make_unique<ArrowSource>(*module, config, std::vector<std::string>{"record"},
+  return std::make_unique<ArrowSource>(module, config, std::vector<std::string>{"record"},
                                        ReadOptions());
+}
+
+namespace {
+
+class TableBatcher final : public ArrowTableBatcher {
+ public:
+  TableBatcher(const DataConfig& config, const std::vector<FeatureConfig>& features,
+               size_t batch_size, const ReadOptions& options)
+      : config_(config), features_(features), batch_size_(batch_size), options_(options) {}
+
+  Status Add(ArrowArrayStream* table) override {
+    if (source_ != nullptr) return source_->Add(table);
+    auto source = std::make_unique<TableSource>(config_);
+    SIMURGH_RETURN_IF_ERROR(source->Add(table));
+    source_ = source.get();
+    SIMURGH_ASSIGN_OR_RETURN(reader_, NewReaderOf(config_, features_, std::move(source),
+                                                  batch_size_, options_));
+    return absl::OkStatus();
+  }
+
+  StatusOr<std::optional<Batch>> Next() override {
+    if (reader_ == nullptr) return std::nullopt;
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader_->Next());
+    if (batch && batch->idle) return std::nullopt;
+    return batch;
+  }
+
+  void End() override {
+    if (source_ != nullptr) source_->End();
+  }
+
+  uint64_t skipped_rows() const override {
+    return reader_ == nullptr ? 0 : reader_->skipped_rows();
+  }
+
+ private:
+  const DataConfig config_;
+  const std::vector<FeatureConfig> features_;
+  const size_t batch_size_;
+  const ReadOptions options_;
+  TableSource* source_ = nullptr;  // The reader's; null before the first table.
+  std::unique_ptr<BatchReader> reader_;
+};
+
+}  // namespace
+
+std::unique_ptr<ArrowTableBatcher> NewArrowTableBatcher(const DataConfig& config,
+                                                        const std::vector<FeatureConfig>& features,
+                                                        size_t batch_size,
+                                                        const ReadOptions& options) {
+  return std::make_unique<TableBatcher>(config, features, batch_size, options);
 }
 
 }  // namespace simurgh

@@ -1,15 +1,21 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "config/data_config.h"
+#include "config/feature_config.h"
+#include "data/batch/batch.h"
 #include "data/reading/batch_reader.h"
 #include "data/reading/file_identity.h"
 #include "data/reading/row_source.h"
+#include "simurgh/arrow_c_data.h"
 
 namespace simurgh {
 
@@ -41,6 +47,29 @@ class ArrowRecords : public RowSource {
 };
 // Returns a reader of Arrow data in memory. Errors: FAILED_PRECONDITION without the module.
 StatusOr<std::unique_ptr<ArrowRecords>> NewArrowRecords(const DataConfig& config);
+
+// Collects the rows of Arrow tables of this process in batches, across the ends of tables.
+//
+// Threads: one owner.
+class ArrowTableBatcher {
+ public:
+  virtual ~ArrowTableBatcher() = default;
+
+  // Takes over a table. Requires that Next() has returned nothing since the last one. Errors: those
+  // of OpenRowSource; INVALID_ARGUMENT for a column of another type than that of the first table.
+  virtual Status Add(ArrowArrayStream* table) = 0;
+  // Returns the next full batch; nothing: it needs another table. After End(), the last batch may
+  // have fewer samples. Its progress counts the rows of all tables. Errors: those of BatchReader.
+  virtual StatusOr<std::optional<Batch>> Next() = 0;
+  // No table follows.
+  virtual void End() = 0;
+  virtual uint64_t skipped_rows() const = 0;
+};
+// options: keep_negatives and seed apply.
+std::unique_ptr<ArrowTableBatcher> NewArrowTableBatcher(const DataConfig& config,
+                                                        const std::vector<FeatureConfig>& features,
+                                                        size_t batch_size,
+                                                        const ReadOptions& options);
 
 // A file of a remote file system.
 struct RemoteFile {

@@ -40,11 +40,6 @@ std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
   return lists;
 }
 
-BatchBuilder BuilderOf(const DataConfig& config, const std::vector<FeatureConfig>& features) {
-  return {ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size(),
-          HasSampleWeights(config)};
-}
-
 StatusOr<std::vector<std::unique_ptr<RowConsumer>>> ConsumersOf(
     const DataConfig& config, const std::vector<FeatureConfig>& features, uint32_t count) {
   std::vector<std::unique_ptr<RowConsumer>> consumers(count);
@@ -62,6 +57,11 @@ bool IsReadAhead(const std::string& file) {
 }
 
 }  // namespace
+
+BatchBuilder NewBuilder(const DataConfig& config, const std::vector<FeatureConfig>& features) {
+  return {ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size(),
+          HasSampleWeights(config)};
+}
 
 struct RowBatcher::State {
   std::unique_ptr<RowParser> parser;
@@ -83,7 +83,7 @@ StatusOr<RowBatcher> RowBatcher::Create(const DataConfig& config,
   const DataConfig lines = LinesOf(config);
   SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(lines, features));
   return RowBatcher(std::make_unique<State>(
-      State{NewRowParser(lines, ignore_labels, std::move(consumer)), BuilderOf(config, features)}));
+      State{NewRowParser(lines, ignore_labels, std::move(consumer)), NewBuilder(config, features)}));
 }
 
 Status RowBatcher::AddLine(std::string_view line, const FileColumns* columns) {
@@ -136,7 +136,7 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
   const uint32_t threads = std::ranges::all_of(files, IsReadAhead) ? options.threads : 1;
   SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, threads));
   return OpenFileReader(
-      config, std::move(consumers), files, [&] { return BuilderOf(config, features); }, batch_size,
+      config, std::move(consumers), files, [&] { return NewBuilder(config, features); }, batch_size,
       options);
 }
 
@@ -145,15 +145,22 @@ StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config
                                                         RecordStream& stream, StreamOffsets begin,
                                                         size_t batch_size,
                                                         const ReadOptions& read) {
-  SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, 1));
   SIMURGH_ASSIGN_OR_RETURN(auto source, NewStreamSource(config, stream, std::move(begin)));
+  return NewReaderOf(config, features, std::move(source), batch_size,
+                     {.keep_negatives = read.keep_negatives,
+                      .seed = read.seed,
+                      .bad_rows = read.bad_rows,
+                      .on_row = read.on_row});
+}
+
+StatusOr<std::unique_ptr<BatchReader>> NewReaderOf(const DataConfig& config,
+                                                   const std::vector<FeatureConfig>& features,
+                                                   std::unique_ptr<RowSource> source,
+                                                   size_t batch_size, const ReadOptions& options) {
+  SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, 1));
   return NewSourceReader(
-      config, std::move(source), std::move(consumers), [&] { return BuilderOf(config, features); },
-      batch_size,
-      ReadOptions{.keep_negatives = read.keep_negatives,
-                  .seed = read.seed,
-                  .bad_rows = read.bad_rows,
-                  .on_row = read.on_row});
+      config, std::move(source), std::move(consumers), [&] { return NewBuilder(config, features); },
+      batch_size, options);
 }
 
 }  // namespace simurgh

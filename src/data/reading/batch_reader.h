@@ -13,6 +13,7 @@
 #include "config/data_config.h"
 #include "config/feature_config.h"
 #include "data/batch/batch.h"
+#include "data/batch/batch_builder.h"
 #include "data/reading/file_identity.h"
 
 namespace simurgh {
@@ -103,6 +104,9 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const std::vector<std::string>& files,
                                                        size_t batch_size,
                                                        const ReadOptions& options = {});
+
+// Returns a builder of batches like those of OpenBatchReader().
+BatchBuilder NewBuilder(const DataConfig& config, const std::vector<FeatureConfig>& features);
 
 // Reads up to fit_rows rows of the training files and fills in missing statistics: mean and stddev
 // of dense columns with `fit`, boundaries of features with `quantiles`. A column with one distinct

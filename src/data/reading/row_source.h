@@ -144,6 +144,13 @@ std::unique_ptr<BatchReader> NewSourceReader(const DataConfig& config,
                                              const std::function<BatchBuilder()>& make_builder,
                                              size_t batch_size, const ReadOptions& options);
 
+// Reads the rows of a source in batches, in the calling thread, with the features of a
+// configuration. Errors: those of NewFeatureConsumer.
+StatusOr<std::unique_ptr<BatchReader>> NewReaderOf(const DataConfig& config,
+                                                   const std::vector<FeatureConfig>& features,
+                                                   std::unique_ptr<RowSource> source,
+                                                   size_t batch_size, const ReadOptions& options);
+
 // Opens the first of the files, and reads their rows in batches: see NewSourceReader().
 StatusOr<std::unique_ptr<BatchReader>> OpenFileReader(
     const DataConfig& config, std::vector<std::unique_ptr<RowConsumer>> consumers,
