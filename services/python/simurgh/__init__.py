@@ -2,7 +2,22 @@
 
 from ._library import Error, InvalidError, LostError, version
 from .loader import Loader
+from .programs import checkpoints, predict, program, train
 from .worker import Batch, Feature, Inputs, Worker
 
-__all__ = ["Batch", "Error", "Feature", "InvalidError", "Inputs", "Loader", "LostError", "Worker", "version"]
+__all__ = [
+    "Batch",
+    "Error",
+    "Feature",
+    "Inputs",
+    "InvalidError",
+    "Loader",
+    "LostError",
+    "Worker",
+    "checkpoints",
+    "predict",
+    "program",
+    "train",
+    "version",
+]
 __version__ = version()

@@ -66,7 +66,7 @@ class Loader:
         table: what has the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
         data.columns by name. Waits while the trainer is busy. Returns False if training needs no more rows.
         """
-        capsule = _stream(table)
+        capsule = stream_of(table)
         pointer = ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream")
         return self._feed(_library.LIBRARY.simurgh_loader_feed_table, ctypes.c_void_p(pointer))
 
@@ -187,7 +187,7 @@ class Loader:
             self.close()
 
 
-def _stream(table):
+def stream_of(table):
     """Returns the capsule of a table's Arrow C stream."""
     if type(table).__module__.startswith("polars"):
         import polars

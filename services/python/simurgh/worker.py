@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _library, state
 from ._library import Error, InvalidError
+from .result import result_of
 
 _WAIT_MS = 100  # Python handles signals between two waits.
 
@@ -368,9 +369,7 @@ class Worker:
 
         Empty after an interrupt, and on ranks other than 0.
         """
-        words = self._result.rstrip("\n").rsplit("\n", 1)[-1].split()
-        pairs = (word.split("=", 1) for word in words if "=" in word)
-        return {name: _number(value) for name, value in pairs}
+        return result_of(self._result)
 
     @property
     def warnings(self):
@@ -414,9 +413,3 @@ class Worker:
     def _from_array(array, _kind):
         return array
 
-
-def _number(text):
-    try:
-        return float(text)
-    except ValueError:
-        return text
