@@ -83,7 +83,16 @@ std::vector<std::string> PlacesOfModule() {
   std::error_code failed;
   const std::filesystem::path folder =
       std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
-  return {(folder / kLibrary).string(), (folder / "../lib/simurgh" / kLibrary).string()};
+  std::vector<std::string> places = {(folder / kLibrary).string(),
+                                     (folder / "../lib/simurgh" / kLibrary).string()};
+  // In another program this code is part of libsimurgh.so, whose folder lies next to that of the
+  // programs.
+  Dl_info own;
+  if (dladdr(reinterpret_cast<const void*>(&PlacesOfModule), &own) != 0 && *own.dli_fname == '/') {
+    places.push_back(
+        (std::filesystem::path(own.dli_fname).parent_path() / "../bin" / kLibrary).string());
+  }
+  return places;
 }
 
 // Loads the module, which then stays loaded.
