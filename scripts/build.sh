@@ -6,9 +6,13 @@ cd "$(dirname "$0")/.."
 usage() {
   cat <<'TEXT'
 Usage: scripts/build.sh [PRESET] [TARGET...]
+       scripts/build.sh wheel
 
 Builds the targets (default: all) of a preset into build/PRESET. Presets: release (the default), cuda, debug,
 asan, tsan. A terminal shows the progress in one line, a pipe in one line every ten per cent.
+
+wheel builds the preset release and packs programs, library and Python package into build/wheel/*.whl. Get Arrow before,
+by scripts/bootstrap.sh --arrow: without it the wheel does not read Parquet.
 
 Environment:
   JOBS=N  run N compilers at a time (default: one per core, at most one per 1.5 GiB of free memory)
@@ -57,6 +61,17 @@ show_progress() {
   if [[ -t 1 ]]; then echo; fi
 }
 
+if [[ $preset == wheel ]]; then
+  (($# == 0)) || { usage >&2; exit 2; }
+  programs=(embedding-ps embedding-worker nn-worker row-server simurgh simurgh-feed)
+  "$0" release "${programs[@]}" simurgh_shared
+  targets=$(cmake --build --preset release --target help)
+  if grep -q '^simurgh_arrow:' <<<"$targets"; then
+    "$0" release simurgh_arrow
+    programs+=(libsimurgh_arrow.so)
+  fi
+  exec services/python/wheel.sh "${programs[@]}"
+fi
 if [[ ! -f build/$preset/build.ninja ]]; then
   cmake --preset "$preset"
 fi
