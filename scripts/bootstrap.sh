@@ -46,8 +46,8 @@ PACKAGES=(
 TEST_PACKAGES=(
   # Other programs that read exported models, and clients of the online server.
   curl python3-torch python3-venv
-  # To make and install the package; to run under Slurm.
-  adduser dpkg-dev file munge slurm-client slurmctld slurmd systemd
+  # To make and install the package and the wheel; to run under Slurm.
+  adduser debootstrap dpkg-dev file munge slurm-client slurmctld slurmd systemd
   # The rules of config/monitoring.
   prometheus
 )
