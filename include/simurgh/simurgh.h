@@ -221,7 +221,9 @@ SIMURGH_API int simurgh_worker_sum(simurgh_worker* worker, float* numbers, uint6
 /* Sets `all` to 1 if all ranks pass yes != 0, else to 0. Call it as simurgh_worker_sum. */
 SIMURGH_API int simurgh_worker_agree(simurgh_worker* worker, int yes, int* all);
 
-/* Ends training after the present step, on all ranks, and saves the model if it has a folder.
+/* Ends training on all ranks, and saves the model if it has a folder. Batches that have been read, at
+ * most training.loader_queue_batches and those in flight, are trained on before. Without a folder
+ * they are not.
  * Threads: any. */
 SIMURGH_API int simurgh_worker_interrupt(simurgh_worker* worker);
 

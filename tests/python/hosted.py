@@ -140,6 +140,7 @@ def run(text, *words, code=0, signals=(), **environment):
             lines.append(line)
             if waiting and line.strip() == waiting[0][0]:
                 process.send_signal(waiting.pop(0)[1])
+        process.stdout.close()
         ended = process.wait()
         errors.seek(0)
         stderr = errors.read()

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 
-# simurgh_dtype of arrays that the model keeps; others are kept as the unsigned numbers of their bytes.
+# simurgh_dtype of arrays that the model keeps; others are kept as unsigned numbers with the same bytes.
 _DTYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "uint64": 3, "float16": 4, "float32": 5, "float64": 6}
 _NAMES = {number: name for name, number in _DTYPES.items()}
+_RESERVED = ("sums", "__metadata__")  # Names of tensor files.
 _AS_UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
 
@@ -22,9 +23,13 @@ def pack(value, as_array):
         found = as_array(part)
         if found is not None:
             array, kind = found
+            if array.dtype.hasobject:
+                raise TypeError(f"{'.'.join(path)}: an array of objects cannot be saved; make a list of it")
             name = ".".join(path) or "state"
+            while name in arrays or name in _RESERVED:
+                name += "'"
             arrays[name] = array
-            return {"$tensor": name, "kind": kind, "dtype": str(array.dtype)}
+            return {"$tensor": name, "kind": kind, "dtype": array.dtype.str, "shape": list(array.shape)}
         if part is None or isinstance(part, (bool, int, float, str)):
             return part
         if isinstance(part, dict):
@@ -51,8 +56,8 @@ def unpack(text, arrays, from_array):
         if not isinstance(part, dict):
             return part
         if "$tensor" in part:
-            array = arrays[part["$tensor"]]
-            return from_array(array.view(part["dtype"]) if str(array.dtype) != part["dtype"] else array, part["kind"])
+            array = arrays[part["$tensor"]].reshape(-1).view(part["dtype"]).reshape(part["shape"])
+            return from_array(array, part["kind"])
         if "$items" in part:
             return {decode(key): decode(one) for key, one in part["$items"]}
         if "$tuple" in part:
@@ -64,11 +69,14 @@ def unpack(text, arrays, from_array):
 
 def kept(array):
     """Returns (array, dtype): the bytes of an array in a type that the model keeps, and its simurgh_dtype."""
-    array = np.ascontiguousarray(array)
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)  # Of a scalar it would make a vector.
     name = str(array.dtype)
     if name not in _DTYPES:
-        name = _AS_UNSIGNED[array.dtype.itemsize]
-        array = array.view(name)
+        size = array.dtype.itemsize
+        name = _AS_UNSIGNED.get(size, "uint8")
+        shape = array.shape if size in _AS_UNSIGNED else (*array.shape, size)
+        array = array.reshape(-1).view(name).reshape(shape)
     return array, _DTYPES[name]
 
 

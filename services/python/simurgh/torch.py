@@ -1,6 +1,8 @@
 """Training with a torch.nn.Module as the dense network. See `Worker`."""
 
 import ctypes
+import functools
+import types
 
 import numpy as np
 import torch
@@ -266,13 +268,15 @@ class Worker(worker.Worker):
         if hasattr(optimizer, "register_step_pre_hook"):
             optimizer.register_step_pre_hook(check)
             return
+        # PyTorch 1: a method with the attributes that schedulers look at.
         step = optimizer.step
 
-        def checked(*arguments, **named):
+        @functools.wraps(step)
+        def checked(_optimizer, *arguments, **named):
             check()
             return step(*arguments, **named)
 
-        optimizer.step = checked
+        optimizer.step = types.MethodType(checked, optimizer)
 
     def _state(self):
         states = {name: one.state_dict() for name, one in self._objects.items()}
@@ -299,18 +303,20 @@ class Worker(worker.Worker):
     def _as_array(value):
         if not isinstance(value, torch.Tensor):
             return worker.Worker._as_array(value)
-        tensor = value.detach().cpu().contiguous()
+        tensor = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         kind = str(tensor.dtype).removeprefix("torch.")
-        if tensor.dtype == torch.bfloat16:
-            tensor = tensor.view(torch.int16)
-        return tensor.numpy(), kind
+        try:
+            return tensor.numpy(), kind
+        except TypeError:  # numpy has no such type.
+            return tensor.view({1: torch.uint8, 2: torch.int16}[tensor.element_size()]).numpy(), kind
 
     @staticmethod
     def _from_array(array, kind):
         if kind == "numpy":
             return array
-        tensor = torch.from_numpy(np.ascontiguousarray(array)).reshape(array.shape)
-        return tensor.view(torch.bfloat16) if kind == "bfloat16" else tensor
+        tensor = torch.from_numpy(array)
+        dtype = getattr(torch, kind)
+        return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
 def _unwrapped(one):

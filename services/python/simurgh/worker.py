@@ -158,7 +158,7 @@ class Worker:
     joins daemons of the configuration that run or will; without, servers and embedding worker are in this
     process.
 
-    SIGINT and SIGTERM end training after the present step, and save the model if it has a folder; a second
+    SIGINT and SIGTERM end training after the batches that have been read, and save the model if it has a folder; a second
     one raises KeyboardInterrupt. An exception that leaves the `with` block ends training on all ranks.
 
     config: path of a YAML file; None: that of `simurgh train`. overrides: texts "key=value", as --set. rank: index
@@ -253,7 +253,11 @@ class Worker:
         self.interrupt()
 
     def interrupt(self):
-        """Ends training after the present step on all ranks, and saves the model if it has a folder."""
+        """Ends training on all ranks, and saves the model if it has a folder.
+
+        Batches that have been read, at most training.loader_queue_batches and those in flight, are trained on before.
+        Without a folder they are not.
+        """
         self._interrupted = True
         _library.check(_library.LIBRARY.simurgh_worker_interrupt(self._require()))
 
