@@ -61,7 +61,7 @@ train() {
 train
 inside "$venv/bin/simurgh" predict --model model --input data/adult/adult.test.csv.zst --output scores.csv
 (($(wc -l <"$root/tmp/scores.csv") > 10000)) || fail "predictions are missing"
-inside "$venv/bin/python" wheel_program.py program.yaml
+inside "$venv/bin/simurgh" train program.yaml -- "$venv/bin/python" wheel_program.py program.yaml
 
 # Parquet, by the programs and by the library, if this build has Arrow.
 if [[ -e $(echo "$root$venv"/lib/*/site-packages/simurgh/bin/libsimurgh_arrow.so) ]]; then
