@@ -71,6 +71,10 @@ void LocalCluster::Push(BatchReference batch, StepId step_id, GradientBuffer gra
       CompleteWith(std::move(done)));
 }
 
+void LocalCluster::Stop() {
+  for (ParameterServer* server : servers_) server->CloseBarriers();
+}
+
 StatusOr<SaveProgress> LocalCluster::SaveRows(const SaveRowsCall& call) {
   return rpc::asio::co_spawn(io_.executor(), worker_->rows().SaveRows(call, {Deadline()}),
                              rpc::asio::use_future)

@@ -37,12 +37,14 @@ class LocalCluster : public EmbeddingPort, public ClusterPort {
             std::function<void(StatusOr<PullAnswer>)> done) override;
   void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
             std::function<void(Status)> done) override;
+  // Also fails the pulls that wait for the push of a failed step.
+  void Stop() override;
 
   EmbeddingPort& batches() override { return *this; }
   DensePort* dense() override { return dense_.get(); }
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call) override;
   StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call) override;
-  // The servers end with the process, and no call waits for another one.
+  // The servers end with the process.
   void EndRun(const StepId& /*step_id*/, std::chrono::milliseconds /*timeout*/) override {}
   void StopAfter(std::chrono::milliseconds /*pause*/) override {}
 

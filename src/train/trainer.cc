@@ -374,8 +374,8 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   }
   if (!status.ok()) {
     collective_.Abort(status);
-    // Ends calls that servers hold back until a lost rank's push arrives.
-    if (!stop.stop_requested()) port_.Stop();
+    // Ends calls that servers hold back until a push arrives, of a lost rank or of the failed step.
+    if (!stop.stop_requested() || !absl::IsCancelled(status)) port_.Stop();
   }
   heartbeat_.reset();
   collective_.Close(Channel::kLoading);
