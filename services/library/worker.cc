@@ -103,14 +103,22 @@ Status WriteFile(const std::string& path, const std::string& text) {
   return absl::UnavailableError(absl::StrCat(path, ": cannot be written"));
 }
 
-std::atomic<bool> has_worker = false;  // NOLINT: the process has one worker at a time.
+// The process that has a worker, or has forked this one meanwhile; 0: none.
+std::atomic<pid_t> process_of_worker = 0;  // NOLINT: a process has one worker at a time.
+
+Status ForkedError(pid_t parent) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the worker belongs to process ", parent,
+                   ", which has forked this one; open workers after the fork, for example with "
+                   "the start method 'spawn'"));
+}
 
 }  // namespace
 }  // namespace simurgh
 
 struct simurgh_worker {
   simurgh_worker() = default;
-  ~simurgh_worker() { simurgh::has_worker = false; }
+  ~simurgh_worker() { simurgh::process_of_worker = 0; }
   simurgh_worker(const simurgh_worker&) = delete;
   simurgh_worker& operator=(const simurgh_worker&) = delete;
 
@@ -141,11 +149,7 @@ struct simurgh_worker {
 using simurgh::Status;
 
 Status simurgh_worker::CheckProcess() const {
-  if (getpid() == process) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the worker belongs to process ", process,
-                   ", which has forked this one; open workers after the fork, for example with "
-                   "the start method 'spawn'"));
+  return getpid() == process ? absl::OkStatus() : simurgh::ForkedError(process);
 }
 
 Status simurgh_worker::Open(const simurgh_worker_options& options) {
@@ -220,7 +224,9 @@ void simurgh_worker::Stop(const char* failure) {
 int simurgh_worker_open(const simurgh_worker_options* options, simurgh_worker** worker) {
   return simurgh::library::Call([&]() -> Status {
     *worker = nullptr;
-    if (simurgh::has_worker.exchange(true)) {
+    pid_t other = 0;
+    if (!simurgh::process_of_worker.compare_exchange_strong(other, getpid())) {
+      if (other != getpid()) return simurgh::ForkedError(other);
       return absl::InvalidArgumentError(
           "this process has a worker; close it before another one is opened");
     }

@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "services/python"), str(ROOT / "tests/cases")]
 LIBRARY = pathlib.Path(os.environ.setdefault("SIMURGH_LIBRARY", str(ROOT / "build/release/lib/libsimurgh.so.1")))
 
-from case import clicks, expect, free_port, program, skip, write  # noqa: E402, F401
+from case import clicks, expect, program, skip, write  # noqa: E402, F401
 
 import numpy as np  # noqa: E402
 
@@ -123,31 +123,20 @@ def raises(kind, body, *parts):
     return ""
 
 
-def run(text, *words, code=0, signals=(), **environment):
-    """Runs a Python program, in which `hosted` is imported. Expects the exit code unless it is None.
+def run(text, *words, code=0, bare=False):
+    """Runs a Python program, in which `hosted` is imported unless it is bare. Expects the exit code.
 
-    signals: pairs of a line that the program prints, and the signal that it then gets.
     Returns (exit code, stdout, stderr).
     """
-    head = f"import sys\nsys.path.insert(0, {str(ROOT / 'tests/python')!r})\nimport os\n_folder = os.getcwd()\n" \
-           "from hosted import *\nos.chdir(_folder)\n"
-    with open("run-stderr.txt", "w+") as errors:
-        process = subprocess.Popen([sys.executable, "-B", "-c", head + textwrap.dedent(text), *words], text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                                   env={**os.environ, **environment})
-        lines, waiting = [], list(signals)
-        for line in process.stdout:
-            lines.append(line)
-            if waiting and line.strip() == waiting[0][0]:
-                process.send_signal(waiting.pop(0)[1])
-        process.stdout.close()
-        ended = process.wait()
-        errors.seek(0)
-        stderr = errors.read()
-    if code is not None:
-        expect(ended == code, f"exit code {ended}, expected {code}, of:\n{text}\nIt printed:\n{''.join(lines)}"
-                              f"{stderr[-3000:]}")
-    return ended, "".join(lines), stderr
+    head = f"import os, sys\nsys.path[:0] = {[str(ROOT / 'tests/python'), str(ROOT / 'services/python')]!r}\n" \
+           f"_folder = os.getcwd()\n"
+    if not bare:
+        head += "from hosted import *\nos.chdir(_folder)\n"
+    done = subprocess.run([sys.executable, "-B", "-c", head + textwrap.dedent(text), *words], text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    ended = done.returncode
+    expect(ended == code, f"exit code {ended}, expected {code}, of:\n{text}\nIt printed:\n{done.stdout}{done.stderr[-3000:]}")
+    return ended, done.stdout, done.stderr
 
 
 def tensors_of(path):

@@ -10,7 +10,6 @@ module computes in float64.
 """
 
 import ctypes
-import shutil
 
 from hosted import *
 

@@ -7,7 +7,7 @@ import pathlib
 INTERFACE_VERSION = 1
 
 NONE, TRAIN, PREDICT, SAVE, RESTORE, END = range(6)
-_INVALID, _FAILED, _START_AGAIN = 2, 3, 4
+OK, INVALID, _FAILED, _START_AGAIN = 0, 2, 3, 4
 
 
 class Error(Exception):
@@ -206,10 +206,10 @@ ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_cha
 
 def check(code):
     """Raises the error of a call that has returned this code."""
-    if code == 0:
+    if code == OK:
         return
     text = LIBRARY.simurgh_last_error().decode("utf-8", "replace")
-    kind = {_INVALID: InvalidError, _START_AGAIN: LostError}.get(code, Error)
+    kind = {INVALID: InvalidError, _START_AGAIN: LostError}.get(code, Error)
     raise kind(text)
 
 

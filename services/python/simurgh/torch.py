@@ -149,6 +149,12 @@ class Worker(worker.Worker):
     See simurgh.Worker for arguments, signals and errors.
     """
 
+    # Before `track`.
+    _objects = {}
+    _networks = ()
+    _modes = None  # The modules' modes in training, while they are in eval mode.
+    _skips = False  # A tracked optimizer has left the step out.
+
     def track(self, forward=None, **objects):
         """Registers networks, optimizers, schedulers and other objects that have state_dict and load_state_dict.
 
@@ -235,7 +241,8 @@ class Worker(worker.Worker):
 
     def _outputs(self, outputs, rows):
         if isinstance(outputs, torch.Tensor):
-            outputs = outputs.detach().to("cpu", torch.float32).numpy()
+            outputs = outputs.detach().cpu()
+            outputs = (outputs.float() if outputs.is_floating_point() else outputs).numpy()
         return super()._outputs(outputs, rows)
 
     def _predict(self, batch):

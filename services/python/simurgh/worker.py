@@ -92,6 +92,15 @@ def inputs_of(function, handle):
     )
 
 
+def _floats(values, what):
+    """Returns numbers as a float32 array without gaps."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        kind = type(values).__name__ if array.dtype.kind == "O" else array.dtype
+        raise InvalidError(f"{what} have the type {kind}, expected floating-point numbers")
+    return np.ascontiguousarray(array, np.float32)
+
+
 class _Memory:
     """Owns the arrays of a task until the last of them is gone."""
 
@@ -159,7 +168,8 @@ class Worker:
     process.
 
     SIGINT and SIGTERM end training after the batches that have been read, and save the model if it has a folder; a second
-    one raises KeyboardInterrupt. An exception that leaves the `with` block ends training on all ranks.
+    one raises KeyboardInterrupt. An exception that leaves the `with` block ends training on all ranks. So does a loop
+    that ends before training, which is an error.
 
     config: path of a YAML file; None: that of `simurgh train`. overrides: texts "key=value", as --set. rank: index
     into nn_worker.instances; None: that of torchrun (RANK), or 0. resume, log_level: as --resume and --log-level of
@@ -175,6 +185,8 @@ class Worker:
         self._restore = None
         self._forward = None
         self._interrupted = False
+        self._is_training = False
+        self._process = os.getpid()
         self._result = ""
         self._old_handlers = {}
         if rank is None:
@@ -225,12 +237,16 @@ class Worker:
         if error is not None:
             failure = traceback.format_exception_only(kind, error)[-1].strip()
         elif self._batch is not None:
-            failure = "the last batch was not finished"
+            failure = f"the batch of step {self._batch.step} was not finished"
+        elif self._is_training and self._handle is not None:
+            failure = "the loop ended before training did, so nothing is saved; worker.interrupt() ends training early"
         try:
             self._close(failure)
         except Error:
             if error is None:
                 raise
+        if error is None and failure is not None:
+            raise InvalidError(failure)
 
     def close(self):
         """Ends the worker. Training that has not ended stops, without a save."""
@@ -244,7 +260,7 @@ class Worker:
         _library.check(_library.LIBRARY.simurgh_worker_close(handle, text))
 
     def __del__(self):
-        if getattr(self, "_handle", None) is not None:
+        if getattr(self, "_handle", None) is not None and os.getpid() == self._process:
             _library.LIBRARY.simurgh_worker_close(self._handle, b"the worker was not closed")
 
     def _on_signal(self, number, _frame):
@@ -269,12 +285,18 @@ class Worker:
     def _require(self):
         if self._handle is None:
             raise InvalidError("the worker is closed; open another one to train again")
+        if os.getpid() != self._process:
+            raise InvalidError(
+                f"the worker belongs to process {self._process}, which has forked this one; open workers after the "
+                "fork, for example with the start method 'spawn'"
+            )
         return self._handle
 
     def __iter__(self):
         return self
 
     def __next__(self):
+        self._require()
         if self._batch is not None:
             raise InvalidError(
                 f"the batch of step {self._batch.step} was not finished; call worker.finish before the next batch"
@@ -285,7 +307,10 @@ class Worker:
             )
         while True:
             task = _library.Task(size=ctypes.sizeof(_library.Task))
-            _library.check(_library.LIBRARY.simurgh_worker_next(self._require(), _WAIT_MS, task))
+            self._is_training = True
+            code = _library.LIBRARY.simurgh_worker_next(self._require(), _WAIT_MS, task)
+            self._is_training = code in (_library.OK, _library.INVALID) and task.kind != _library.END
+            _library.check(code)
             if task.kind == _library.TRAIN:
                 self._batch = self._make_batch(task)
                 return self._batch
@@ -306,11 +331,11 @@ class Worker:
         return Batch(self.inputs, task)
 
     def _outputs(self, outputs, rows):
-        array = np.ascontiguousarray(outputs, np.float32)
-        if array.size != rows * len(self.inputs.labels):
+        array = _floats(outputs, "outputs")
+        labels = len(self.inputs.labels)
+        if array.shape != (rows, labels) and (array.shape != (rows,) or labels > 1):
             raise InvalidError(
-                f"outputs have the shape {array.shape}, expected ({rows}, {len(self.inputs.labels)}): one for each "
-                "sample and label"
+                f"outputs have the shape {array.shape}, expected ({rows}, {labels}): one for each sample and label"
             )
         return array
 
@@ -331,7 +356,7 @@ class Worker:
         """
         self._check_open(batch)
         outputs = self._outputs(outputs, batch.rows)
-        gradients = np.ascontiguousarray(gradients, np.float32)
+        gradients = _floats(gradients, "gradients")
         if gradients.shape != (batch.rows, self.inputs.embedding_width):
             raise InvalidError(
                 f"gradients have the shape {gradients.shape}, expected "
@@ -347,7 +372,7 @@ class Worker:
         self._batch = None
 
     def _check_open(self, batch):
-        if batch is not self._batch:
+        if self._batch is None or batch is not self._batch:
             raise InvalidError("this batch is not the one to finish; finish each batch once, before the next one")
 
     def sum(self, numbers):
