@@ -38,6 +38,11 @@ Status AsStartAgain(const Status& status) {
   return marked;
 }
 
+Status CheckPointer(const void* pointer, const std::string& name) {
+  if (pointer != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": NULL, expected an array"));
+}
+
 Status CheckSize(uint64_t given, uint64_t known, const char* name) {
   if (given == known) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -19,6 +19,9 @@ int Call(const std::function<Status()>& body) noexcept;
 int CodeOf(const Status& status);
 Status AsStartAgain(const Status& status);
 
+// Checks a pointer to numbers that the caller has filled. name: for the error.
+Status CheckPointer(const void* pointer, const std::string& name);
+
 // Checks the `size` member of a struct that the caller has filled. name: the struct's, for the
 // error.
 Status CheckSize(uint64_t given, uint64_t known, const char* name);

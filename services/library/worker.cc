@@ -91,6 +91,9 @@ StatusOr<ProgramState> CopyState(const simurgh_state& given) {
     TensorSpec spec{name, static_cast<DType>(tensor.dtype),
                     {tensor.shape, tensor.shape + tensor.dimensions}};
     const size_t bytes = spec.rows() * spec.row_bytes();
+    if (bytes > 0) {
+      SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(tensor.data, place + ".data"));
+    }
     const auto* const data = static_cast<const std::byte*>(tensor.data);
     state.tensors.push_back({std::move(spec), std::vector<std::byte>(data, data + bytes)});
   }
@@ -298,6 +301,11 @@ int simurgh_worker_finish(simurgh_worker* worker, const simurgh_step* step) {
     SIMURGH_RETURN_IF_ERROR(
         simurgh::library::CheckSize(step->size, sizeof(*step), "simurgh_step"));
     const simurgh_inputs& inputs = worker->inputs->get();
+    if (worker->rows > 0) {
+      SIMURGH_RETURN_IF_ERROR(
+          simurgh::library::CheckPointer(step->gradients, "simurgh_step.gradients"));
+      SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(step->outputs, "simurgh_step.outputs"));
+    }
     return worker->network->Finish({step->gradients, worker->rows * inputs.embedding_width},
                                    {step->outputs, worker->rows * inputs.label_count},
                                    step->skipped == 0);
@@ -307,6 +315,7 @@ int simurgh_worker_finish(simurgh_worker* worker, const simurgh_step* step) {
 int simurgh_worker_predicted(simurgh_worker* worker, const float* outputs, uint64_t count) {
   return simurgh::library::Call([&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
+    if (count > 0) SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(outputs, "outputs"));
     return worker->network->Predicted({outputs, count});
   });
 }
