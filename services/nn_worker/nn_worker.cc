@@ -100,6 +100,10 @@ class NnWorker : public Daemon {
           .Get(kCheckpointGeneration)
           .Set(static_cast<double>(daemon->saver_->generation()));
       daemon->token_link_.emplace(context.config());
+      SIMURGH_ASSIGN_OR_RETURN(daemon->history_,
+                               History::Open(context.config().checkpoint.directory,
+                                             continues ? daemon->job_->start().steps : 0));
+      daemon->job_->WriteTo(*daemon->history_);
     }
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
       return daemon->learning_rates_.Change(config.tables);
@@ -488,11 +492,12 @@ class NnWorker : public Daemon {
   }
 
   void Report(const TrainResult& result) {
-    spdlog::info(
-        "trained: steps={} samples={} skipped_steps={} seconds={:.1f} bad_rows={} "
-        "network_digest={:016x}",
-        result.steps, result.samples, result.skipped_steps, result.seconds, job_->skipped_rows(),
-        job_->NetworkDigest());
+    const std::string digest =  // The weights of a program's network are not here.
+        job_->hosted() != nullptr ? ""
+                                  : fmt::format(" network_digest={:016x}", job_->NetworkDigest());
+    spdlog::info("trained: steps={} samples={} skipped_steps={} seconds={:.1f} bad_rows={}{}",
+                 result.steps, result.samples, result.skipped_steps, result.seconds,
+                 job_->skipped_rows(), digest);
     std::vector<std::string> warnings = job_->LabelWarnings();
     const bool is_one_class = !warnings.empty();
     if (!update_) {
@@ -545,6 +550,7 @@ class NnWorker : public Daemon {
   bool takes_newest_ = false;           // False: the user has named one, or it is the best one.
   std::optional<ModelUpdate> update_;   // Nothing: a training.
   bool has_format_of_model_ = true;     // False: the new rows have another format.
+  std::unique_ptr<History> history_;  // Null: the model has no folder, or another rank writes it.
   std::unique_ptr<TrainingJob> job_;
   std::atomic<bool> trains_ = false;  // If set, a stop ends training after a step.
   BestCheckpoints best_;

@@ -270,6 +270,7 @@ double TrainReport::DoneOf(const Progress& progress) {
 }
 
 void TrainReport::OnProgress(const Progress& progress) {
+  if (history_ != nullptr) history_->Add(progress);
   loss_.Set(progress.loss);
   auc_.Set(progress.metrics.auc);
   rmse_.Set(progress.metrics.rmse);
@@ -303,6 +304,7 @@ void TrainReport::OnProgress(const Progress& progress) {
 
 void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {
   const bool is_test = set == EvaluationSet::kTest;
+  if (history_ != nullptr) history_->Add(step, set, result);
   if (!is_test) {
     validation_auc_.Set(result.auc);
     validation_log_loss_.Set(result.log_loss);

@@ -8,6 +8,7 @@
 
 #include "config/cluster_config.h"
 #include "config/training_config.h"
+#include "services/nn_worker/history.h"
 #include "services/nn_worker/quality_warnings.h"
 #include "services/runtime/log_limiter.h"
 #include "telemetry/metrics.h"
@@ -54,6 +55,9 @@ class TrainReport : public TrainObserver {
     checkpoint_seconds_.Observe(waited);
   }
 
+  // Also reports to a history. Lifetime: the history outlives the reports.
+  void WriteTo(History& history) { history_ = &history; }
+
   ValidationCourse& course() { return course_; }
   const ValidationCourse& course() const { return course_; }
 
@@ -79,6 +83,7 @@ class TrainReport : public TrainObserver {
   const double epochs_;
   const double max_steps_;  // 0: no limit.
   ValidationCourse course_;
+  History* history_ = nullptr;  // May be null.
   std::optional<uint64_t> first_step_;  // First step of this start.
   double rows_ = 0;       // Best estimate so far of an epoch's number of rows; 0: none.
   double rows_part_ = 0;  // Share of the rows that had been read when `rows_` was estimated.

@@ -118,6 +118,9 @@ class TrainingJob {
   // Sets TrainerData::checkpoints, on rank 0. Call before Run. Lifetime: the port outlives Run.
   void SaveWith(CheckpointPort& checkpoints) { checkpoints_ = &checkpoints; }
 
+  // Reports training to a history, too. Lifetime: the history outlives the job.
+  void WriteTo(History& history) { report_.WriteTo(history); }
+
   DenseNetwork& network() { return *network_; }
   // The network of a program; null: the configuration's.
   HostedNetwork* hosted() { return hosted_.get(); }

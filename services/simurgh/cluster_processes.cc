@@ -169,7 +169,12 @@ StatusOr<pid_t> ClusterProcesses::StartProgram(const std::string& log) const {
   environment.config = std::filesystem::absolute(config_.source.path, ignored).string();
   environment.overrides = config_.source.overrides;
   ::setenv(TrainEnvironment::kVariable, environment.ToText().c_str(), /*replace=*/1);
+  // Threads of OpenMP that spin while they wait would take the cores from the other daemons.
+  constexpr char kWait[] = "OMP_WAIT_POLICY";
+  const bool sets_wait = ::getenv(kWait) == nullptr;
+  if (sets_wait) ::setenv(kWait, "passive", /*replace=*/0);
   StatusOr<pid_t> pid = StartProcess(arguments_.program, /*output=*/"", log, /*detached=*/false);
+  if (sets_wait) ::unsetenv(kWait);
   ::unsetenv(TrainEnvironment::kVariable);
   return pid;
 }

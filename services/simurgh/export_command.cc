@@ -187,6 +187,12 @@ StatusOr<ExitCode> ExportOnnx(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
                            ConfigOfModel(checkpoint, options.overrides));
+  if (config.model.is_hosted()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder,
+                     ": the network is a program's, which can export it, for example by "
+                     "torch.onnx; simurgh export embeddings and features work"));
+  }
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader dense, checkpoint.OpenTensors("dense.safetensors"));
   const StatusOr<DenseWeights> weights = ReadDenseWeights(dense, config);
   if (!weights.ok()) return Annotate(weights.status(), checkpoint.Path("dense.safetensors"));

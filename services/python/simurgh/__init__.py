@@ -2,7 +2,7 @@
 
 from ._library import Error, InvalidError, LostError, version
 from .loader import Loader
-from .programs import checkpoints, predict, program, train
+from .programs import checkpoints, history, predict, program, train
 from .worker import Batch, Feature, Inputs, Worker
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "LostError",
     "Worker",
     "checkpoints",
+    "history",
     "predict",
     "program",
     "train",

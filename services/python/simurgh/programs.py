@@ -140,3 +140,14 @@ def predict(model, data, *, step=None, settings=None):
 def checkpoints(model):
     """Returns the checkpoints of a model, oldest first: dicts with step, metrics and others, as `simurgh model list`."""
     return json.loads(run("model", "list", model, "--json"))["checkpoints"]
+
+
+def history(model):
+    """Returns how the training of a model went: dicts with event ("progress", "validation" or "test"), step, time and
+    numbers by name, in the order of the steps. See src/model/FORMAT.md. Empty for a model without a history.
+    """
+    path = pathlib.Path(model) / "history.jsonl"
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]

@@ -31,7 +31,9 @@ TEST_CASE("consistent models are accepted") {
 }
 
 TEST_CASE("errors name the fault of a model") {
-  CHECK(Refusal({}) == "model: has no towers; add at least one under model.towers");
+  CHECK(Refusal({}) ==
+        "model: has no network, since a program computes it; predict with that program, or set "
+        "model: deepfm, wide_deep, dlrm or dcn_v2 to train a network of the configuration");
   CHECK(Refusal(Towers({{"", {"dense"}, {Linear(1)}}})) == "model: tower 1 has no name; add one");
   CHECK(Refusal(Towers({{"dense", {"dense"}, {Linear(1)}}})) ==
         "model: tower 'dense' is named like an input; choose another name");
