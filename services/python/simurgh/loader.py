@@ -189,11 +189,6 @@ class Loader:
 
 def stream_of(table):
     """Returns the capsule of a table's Arrow C stream."""
-    if type(table).__module__.startswith("polars"):
-        import polars
-
-        # Text views are newer than what the programs read.
-        table = table.to_arrow(compat_level=polars.CompatLevel.oldest())
     if not hasattr(table, "__arrow_c_stream__") and type(table).__module__.startswith("pandas"):
         import pyarrow
 
