@@ -187,7 +187,12 @@ def digest(tables):
     return found.hexdigest()
 
 
-def model_digest(model):
-    """A text that is equal if two models have the same newest step, rows and state of the program."""
+def model_digest(model, ignored=()):
+    """A text that is equal if two models have the same newest step, rows and state of the program.
+
+    ignored: arrays of rows that may differ.
+    """
     folder = checkpoint(model)
-    return f"{folder.name} {digest(rows_of(folder))} {digest({'program': tensors_of(folder / 'program.safetensors')})}"
+    rows = {table: {name: array for name, array in arrays.items() if name not in ignored}
+            for table, arrays in rows_of(folder).items()}
+    return f"{folder.name} {digest(rows)} {digest({'program': tensors_of(folder / 'program.safetensors')})}"

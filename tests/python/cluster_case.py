@@ -1,0 +1,101 @@
+"""A program below `simurgh train` ends with the model of an undisturbed training when processes of the cluster are killed.
+
+Usage: cluster_case.py [KILLS [SEED]]
+
+Without KILLS, each process is killed once, in a known step. Else each is killed KILLS times, at random moments.
+"""
+
+import random
+import signal
+import socket
+import threading
+
+from hosted import *
+
+FOLDER = os.environ.get("SIMURGH_TEST_FOLDER", os.getcwd())
+STEPS = 80
+
+
+def kill(victim):
+    """Kills the program, or a daemon with the same parent."""
+    if victim == "program":
+        os.kill(os.getpid(), signal.SIGKILL)
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            name = (process / "comm").read_text().strip()
+            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:  # It has ended.
+            continue
+        if name == victim[:15] and parent == os.getppid():
+            os.kill(int(process.name), signal.SIGKILL)
+            return
+
+
+def run_program(victim, step, delay):
+    """The program of `simurgh train`. It kills a process once, after a delay in seconds from the start of a step."""
+    os.chdir(FOLDER)
+    with simurgh.torch.Worker() as worker:
+        net = Net(worker.inputs)
+        optimizer = torch.optim.Adam(net.parameters(), 0.01)
+        worker.track(net=net, optimizer=optimizer)
+        for batch in worker:
+            if batch.step == step and not os.path.exists("killed"):
+                pathlib.Path("killed").touch()
+                threading.Timer(delay, kill, [victim]).start() if delay > 0 else kill(victim)
+            logits = net(batch.dense, batch.embeddings)
+            optimizer.zero_grad()
+            loss_of(logits, batch).backward()
+            optimizer.step()
+            worker.finish(batch, logits)
+    print(worker.result)
+
+
+def ports(count):
+    """Free TCP ports of the loopback interface."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    found = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return found
+
+
+def train(model, victim="", step=-1, delay=0.0):
+    """Trains on a cluster of two servers and a worker. Returns the digest of the model, and the output."""
+    pathlib.Path("killed").unlink(missing_ok=True)
+    first, second, worker = ports(3)
+    done = program(
+        "simurgh", "train", "clicks.yaml", "--set", f"checkpoint.directory={model}", "--set", "checkpoint.every_steps=10",
+        "--set", "training.epochs=2", "--set", "training.mode=hybrid", "--set", "training.staleness=4",
+        "--set", "training.reproducible=true", "--set",
+        f'embedding_ps.instances=[{{address: "127.0.0.1:{first}"}},{{address: "127.0.0.1:{second}"}}]',
+        "--set", f'embedding_worker.instances=[{{address: "127.0.0.1:{worker}"}}]', "--",
+        sys.executable, "-B", str(ROOT / "tests/python/cluster_case.py"), "program", victim, str(step), str(delay),
+        env={**os.environ, "SIMURGH_TEST_FOLDER": os.getcwd()})
+    expect(os.path.exists("killed") == (step >= 0), f"{model}: a process was killed")
+    # A pull that is repeated, because its worker was lost, counts twice in `uses`.
+    return model_digest(model, ignored=["uses"]), done
+
+
+def main():
+    click_files()
+    expected, done = train("whole")
+    print(expected, done.out, flush=True)
+    expect("test_auc" in done.out, f"the result is on stdout: {done.out}")
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    moments = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    for victim in ("program", "embedding-ps", "embedding-worker"):
+        for i in range(max(kills, 1)):
+            step = moments.randrange(STEPS) if kills > 0 else 35
+            delay = moments.random() * 0.02 if kills > 0 else 0
+            digest_of_killed, done = train(f"{victim}-{i}", victim, step, delay)
+            print(f"{victim}: step {step}, delay {delay:.4f} s: {digest_of_killed == expected}", flush=True)
+            expect(digest_of_killed == expected, f"{victim} killed in step {step} after {delay} s: {done.err[-3000:]}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["program"]:
+        run_program(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    else:
+        main()
