@@ -1,5 +1,5 @@
-/* The structs by which programs hand Arrow data to one another. Their definitions are fixed, and each
- * program repeats them.
+/* The structs by which programs hand Arrow data to one another. Their definitions are fixed, and
+ * each program repeats them.
  *
  * Source: Apache Arrow, "The Arrow C data interface" and "The Arrow C stream interface",
  * https://arrow.apache.org/docs/format/CDataInterface.html

@@ -35,10 +35,10 @@ extern "C" {
 /* Values as the exit codes of the programs. */
 enum simurgh_code {
   SIMURGH_OK = 0,
-  SIMURGH_INVALID = 2,     /* Bad arguments or configuration, or a call at the wrong time. */
-  SIMURGH_FAILED = 3,      /* Failed while running. */
-  SIMURGH_START_AGAIN = 4  /* Another process was lost: open again, to continue from the last
-                            * checkpoint. */
+  SIMURGH_INVALID = 2,    /* Bad arguments or configuration, or a call at the wrong time. */
+  SIMURGH_FAILED = 3,     /* Failed while running. */
+  SIMURGH_START_AGAIN = 4 /* Another process was lost: open again, to continue from the last
+                           * checkpoint. */
 };
 
 /* Returns the SIMURGH_INTERFACE_VERSION of the library. */
@@ -107,11 +107,11 @@ typedef struct simurgh_worker_options {
   const char* config_path;
   const char* const* overrides; /* [override_count] "key=value", as --set of the programs. */
   uint64_t override_count;
-  uint32_t rank;         /* Index into nn_worker.instances. */
-  uint32_t joins;        /* 1: the daemons of the configuration run, or will, as below `simurgh train`.
-                          * 0: the servers and an embedding worker run in this process, unless it
-                          * was started by `simurgh train`; one rank only. */
-  const char* resume;    /* As --resume of nn-worker; NULL: "auto". */
+  uint32_t rank;      /* Index into nn_worker.instances. */
+  uint32_t joins;     /* 1: the daemons of the configuration run, or will, as below `simurgh train`.
+                       * 0: the servers and an embedding worker run in this process, unless it
+                       * was started by `simurgh train`; one rank only. */
+  const char* resume; /* As --resume of nn-worker; NULL: "auto". */
   const char* log_level; /* As --log-level of nn-worker; NULL: "info". Lines go to stderr. */
 } simurgh_worker_options;
 
@@ -157,10 +157,10 @@ typedef struct simurgh_memory simurgh_memory;
 
 typedef struct simurgh_task {
   uint64_t size;
-  uint32_t kind;           /* simurgh_task_kind */
-  uint64_t step;           /* SIMURGH_TRAIN: number of the step, from 0. */
-  uint64_t rows;           /* Samples; 0 if this rank's share of an epoch has ended before another's. */
-  const float* dense;      /* [rows][dense_width] */
+  uint32_t kind;      /* simurgh_task_kind */
+  uint64_t step;      /* SIMURGH_TRAIN: number of the step, from 0. */
+  uint64_t rows;      /* Samples; 0 if this rank's share of an epoch has ended before another's. */
+  const float* dense; /* [rows][dense_width] */
   const float* embeddings; /* [rows][embedding_width] */
   const float* labels;     /* SIMURGH_TRAIN: [rows][label_count]; NaN: not known. */
   const float* weights;    /* SIMURGH_TRAIN: [rows]; NULL without sample weights. */
@@ -221,10 +221,9 @@ SIMURGH_API int simurgh_worker_sum(simurgh_worker* worker, float* numbers, uint6
 /* Sets `all` to 1 if all ranks pass yes != 0, else to 0. Call it as simurgh_worker_sum. */
 SIMURGH_API int simurgh_worker_agree(simurgh_worker* worker, int yes, int* all);
 
-/* Ends training on all ranks, and saves the model if it has a folder. Batches that have been read, at
- * most training.loader_queue_batches and those in flight, are trained on before. Without a folder
- * they are not.
- * Threads: any. */
+/* Ends training on all ranks, and saves the model if it has a folder. Batches that have been read,
+ * at most training.loader_queue_batches and those in flight, are trained on before. Without a
+ * folder they are not. Threads: any. */
 SIMURGH_API int simurgh_worker_interrupt(simurgh_worker* worker);
 
 /* Returns the result of a training that has ended: lines of warnings, then a line of metrics, as
@@ -246,8 +245,8 @@ SIMURGH_API void simurgh_memory_release(simurgh_memory* memory);
  * A loader is a process of loaders.instances, in place of simurgh-feed. It feeds tables of raw
  * columns, which are processed as files are, or samples with ready ids; not both. The library
  * collects rows in batches, whatever the sizes of tables, and repeats a batch until the trainer has
- * it. A training that continues from a checkpoint has trained on earlier rows: the program makes the
- * same rows again, in the same order, and leaves out the first simurgh_loader_rows() of them.
+ * it. A training that continues from a checkpoint has trained on earlier rows: the program makes
+ * the same rows again, in the same order, and leaves out the first simurgh_loader_rows() of them.
  *
  *   simurgh_loader_open(&options, &loader);
  *   simurgh_loader_rows(loader, &rows);

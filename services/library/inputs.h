@@ -13,8 +13,8 @@ namespace simurgh {
 // Threads: immutable after the constructor.
 class InputsView {
  public:
-  // has_masks: whether the dense columns have the masks of raw features. Lifetime: `config` outlives
-  // the view.
+  // has_masks: whether the dense columns have the masks of raw features. Lifetime: `config`
+  // outlives the view.
   InputsView(const ClusterConfig& config, uint32_t rank, bool has_masks);
   InputsView(const InputsView&) = delete;
   InputsView& operator=(const InputsView&) = delete;

@@ -59,8 +59,8 @@ StatusOr<ConfigChoice> ChooseConfig(const std::optional<TrainEnvironment>& envir
     std::error_code ignored;
     if (path != nullptr && !std::filesystem::equivalent(path, environment->config, ignored)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the program opens ", path, ", but simurgh train runs ",
-                       environment->config, "; use one configuration"));
+          absl::StrCat("the program opens ", path, ", but simurgh train runs ", environment->config,
+                       "; use one configuration"));
     }
   } else if (path != nullptr) {
     choice.path = path;

@@ -54,23 +54,22 @@ struct simurgh_loader {
 
 Status simurgh_loader::CheckProcess() const {
   if (getpid() == process) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the loader belongs to process ", process, ", which has forked this one; open loaders after "
+  return absl::InvalidArgumentError(absl::StrCat("the loader belongs to process ", process,
+                                                 ", which has forked this one; open loaders after "
                                                  "the fork"));
 }
 
 Status simurgh_loader::Open(const simurgh_loader_options& options) {
-  SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckSize(options.size, sizeof(options),
-                                                      "simurgh_loader_options"));
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(options.size, sizeof(options), "simurgh_loader_options"));
   SIMURGH_ASSIGN_OR_RETURN(const auto environment, simurgh::TrainEnvironment::Get());
   SIMURGH_ASSIGN_OR_RETURN(
       const simurgh::library::ConfigChoice choice,
       simurgh::library::ChooseConfig(environment, options.config_path, options.overrides,
                                      options.override_count));
   index = options.index;
-  SIMURGH_RETURN_IF_ERROR(
-      simurgh::InitLogging(absl::StrCat("loader/", index),
-                           options.log_level == nullptr ? "info" : options.log_level));
+  SIMURGH_RETURN_IF_ERROR(simurgh::InitLogging(
+      absl::StrCat("loader/", index), options.log_level == nullptr ? "info" : options.log_level));
   SIMURGH_ASSIGN_OR_RETURN(config, simurgh::LoadClusterConfig(choice.path, choice.overrides,
                                                               simurgh::InputFiles::kCheck));
   const simurgh::ClusterConfig parsed = *config;  // The trainer compares its settings.
@@ -78,9 +77,9 @@ Status simurgh_loader::Open(const simurgh_loader_options& options) {
   SIMURGH_RETURN_IF_ERROR(simurgh::SetLoaderStatistics(*config, &identities));
   const simurgh::SignalsBlocked blocked;
   SIMURGH_ASSIGN_OR_RETURN(
-      client, simurgh::LoaderClient::Open(
-                  parsed, {.loader = index, .input = simurgh::InputAgreement(*config)},
-                  stop.get_token()));
+      client,
+      simurgh::LoaderClient::Open(
+          parsed, {.loader = index, .input = simurgh::InputAgreement(*config)}, stop.get_token()));
   first_row = client->begin().next(index).row;
   inputs.emplace(*config, /*rank=*/0, /*has_masks=*/false);
   return absl::OkStatus();
@@ -122,8 +121,8 @@ Status simurgh_loader::CheckSamples(const simurgh_samples& samples) const {
       ascends = offsets[row] <= offsets[row + 1];
     }
     if (ascends) continue;
-    return absl::InvalidArgumentError(absl::StrCat("feature '", known.features[i].name,
-                                                   "': its offsets do not ascend from 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("feature '", known.features[i].name, "': its offsets do not ascend from 0"));
   }
   return absl::OkStatus();
 }
@@ -200,7 +199,8 @@ int simurgh_loader_feed_table(simurgh_loader* loader, struct ArrowArrayStream* t
   return simurgh::library::Call([&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(loader->CheckProcess());
     if (loader->builder) {
-      return absl::InvalidArgumentError("the loader feeds samples; a loader feeds one or the other");
+      return absl::InvalidArgumentError(
+          "the loader feeds samples; a loader feeds one or the other");
     }
     if (loader->tables == nullptr) {
       const simurgh::ClusterConfig& config = *loader->config;

@@ -66,9 +66,9 @@ StatusOr<ProgramState> CopyState(const simurgh_state& given) {
   ProgramState state{.name = given.name == nullptr ? "" : given.name,
                      .text = given.text == nullptr ? "" : given.text};
   if (state.text.size() > kMaxText) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("state.text: ", state.text.size(), " bytes; at most ", kMaxText,
-                     " are kept, so make a tensor of it"));
+    return absl::InvalidArgumentError(absl::StrCat("state.text: ", state.text.size(),
+                                                   " bytes; at most ", kMaxText,
+                                                   " are kept, so make a tensor of it"));
   }
   std::set<std::string> names;
   for (uint64_t i = 0; i < given.tensor_count; ++i) {
@@ -88,8 +88,8 @@ StatusOr<ProgramState> CopyState(const simurgh_state& given) {
           absl::StrCat(place, ": dtype ", tensor.dtype, " with ", tensor.dimensions,
                        " dimensions is not known; use a simurgh_dtype"));
     }
-    TensorSpec spec{name, static_cast<DType>(tensor.dtype),
-                    {tensor.shape, tensor.shape + tensor.dimensions}};
+    TensorSpec spec{
+        name, static_cast<DType>(tensor.dtype), {tensor.shape, tensor.shape + tensor.dimensions}};
     const size_t bytes = spec.rows() * spec.row_bytes();
     if (bytes > 0) {
       SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(tensor.data, place + ".data"));
@@ -156,8 +156,8 @@ Status simurgh_worker::CheckProcess() const {
 }
 
 Status simurgh_worker::Open(const simurgh_worker_options& options) {
-  SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckSize(options.size, sizeof(options),
-                                                      "simurgh_worker_options"));
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(options.size, sizeof(options), "simurgh_worker_options"));
   SIMURGH_ASSIGN_OR_RETURN(environment, simurgh::TrainEnvironment::Get());
   SIMURGH_ASSIGN_OR_RETURN(
       const simurgh::library::ConfigChoice config,
@@ -176,14 +176,14 @@ Status simurgh_worker::Open(const simurgh_worker_options& options) {
   network = std::make_shared<simurgh::HostedNetwork>(context->config());
   const simurgh::SignalsBlocked blocked;
   SIMURGH_ASSIGN_OR_RETURN(
-      daemon, simurgh::StartedDaemon::Start(
-                  description, *context, [&](simurgh::DaemonContext& of_daemon) {
-                    return simurgh::StartNnWorker(
-                        of_daemon, {.standalone = !environment && options.joins == 0,
-                                    .resume = resume,
-                                    .hosted = network,
-                                    .on_result = [this](const auto& text) { result = text; }});
-                  }));
+      daemon,
+      simurgh::StartedDaemon::Start(description, *context, [&](simurgh::DaemonContext& of_daemon) {
+        return simurgh::StartNnWorker(of_daemon,
+                                      {.standalone = !environment && options.joins == 0,
+                                       .resume = resume,
+                                       .hosted = network,
+                                       .on_result = [this](const auto& text) { result = text; }});
+      }));
   inputs.emplace(context->config(), context->index(), /*has_masks=*/true);
   return absl::OkStatus();
 }
@@ -260,8 +260,7 @@ int simurgh_worker_start(simurgh_worker* worker, simurgh_state* state) {
 int simurgh_worker_next(simurgh_worker* worker, uint64_t timeout_ms, simurgh_task* task) {
   return simurgh::library::Call([&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
-    SIMURGH_RETURN_IF_ERROR(
-        simurgh::library::CheckSize(task->size, sizeof(*task), "simurgh_task"));
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckSize(task->size, sizeof(*task), "simurgh_task"));
     if (!worker->thread.joinable()) worker->Run();
     using simurgh::HostedNetwork;
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<HostedNetwork::Task> next,
@@ -298,13 +297,13 @@ int simurgh_worker_next(simurgh_worker* worker, uint64_t timeout_ms, simurgh_tas
 int simurgh_worker_finish(simurgh_worker* worker, const simurgh_step* step) {
   return simurgh::library::Call([&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(worker->CheckProcess());
-    SIMURGH_RETURN_IF_ERROR(
-        simurgh::library::CheckSize(step->size, sizeof(*step), "simurgh_step"));
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckSize(step->size, sizeof(*step), "simurgh_step"));
     const simurgh_inputs& inputs = worker->inputs->get();
     if (worker->rows > 0) {
       SIMURGH_RETURN_IF_ERROR(
           simurgh::library::CheckPointer(step->gradients, "simurgh_step.gradients"));
-      SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(step->outputs, "simurgh_step.outputs"));
+      SIMURGH_RETURN_IF_ERROR(
+          simurgh::library::CheckPointer(step->outputs, "simurgh_step.outputs"));
     }
     return worker->network->Finish({step->gradients, worker->rows * inputs.embedding_width},
                                    {step->outputs, worker->rows * inputs.label_count},

@@ -13,13 +13,12 @@ int main(int argc, char** argv) {
       "standalone", boost::program_options::bool_switch(&options.standalone),
       "run the servers and the embedding worker in this process, without sockets")(
       "resume",
-      boost::program_options::value(&options.resume)
-          ->default_value("auto", "")
-          ->value_name("WHAT"),
+      boost::program_options::value(&options.resume)->default_value("auto", "")->value_name("WHAT"),
       "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
       "the path of a model or checkpoint")(
       "update", boost::program_options::value(&options.update)->value_name("ID"),
-      "update the model in checkpoint.directory, as simurgh update; an interrupted update continues "
+      "update the model in checkpoint.directory, as simurgh update; an interrupted update "
+      "continues "
       "with the same ID");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
     return simurgh::StartNnWorker(context, options);

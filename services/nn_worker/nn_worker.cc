@@ -65,9 +65,9 @@ class NnWorker : public Daemon {
       SIMURGH_RETURN_IF_ERROR(daemon->BeginUpdate(update));
     }
     const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
-    SIMURGH_ASSIGN_OR_RETURN(daemon->job_, TrainingJob::Create(context.config(), context.metrics(),
-                                                               context.index(), resumed, update,
-                                                               options.hosted));
+    SIMURGH_ASSIGN_OR_RETURN(
+        daemon->job_, TrainingJob::Create(context.config(), context.metrics(), context.index(),
+                                          resumed, update, options.hosted));
     if (resumed != nullptr || !context.config().checkpoint.directory.empty()) {
       SIMURGH_RETURN_IF_ERROR(daemon->job_->CheckFiles());
     }
@@ -550,7 +550,7 @@ class NnWorker : public Daemon {
   bool takes_newest_ = false;           // False: the user has named one, or it is the best one.
   std::optional<ModelUpdate> update_;   // Nothing: a training.
   bool has_format_of_model_ = true;     // False: the new rows have another format.
-  std::unique_ptr<History> history_;  // Null: the model has no folder, or another rank writes it.
+  std::unique_ptr<History> history_;    // Null: the model has no folder, or another rank writes it.
   std::unique_ptr<TrainingJob> job_;
   std::atomic<bool> trains_ = false;  // If set, a stop ends training after a step.
   BestCheckpoints best_;

@@ -224,9 +224,10 @@ StatusOr<ProgramState> ReadProgram(const Checkpoint& checkpoint) {
   const auto name = extra.find(kProgramName);
   const auto text = extra.find(kProgramText);
   if (name == extra.end() || text == extra.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        checkpoint.folder, ": the model's network is that of the configuration, not of a program; "
-                           "name another checkpoint.directory"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder,
+                     ": the model's network is that of the configuration, not of a program; "
+                     "name another checkpoint.directory"));
   }
   ProgramState state{.name = name->second, .text = text->second};
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kProgram));

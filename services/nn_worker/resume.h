@@ -50,7 +50,8 @@ struct DenseCopy {
   size_t statistics;  // Number of the network's statistics(): the first part of `state`.
   std::vector<float> parameters;
   std::vector<float> state;  // State of the network, then of the servers' optimizer.
-  std::optional<ProgramState> program = {};  // Of a program's network, which has nothing else.
+  std::optional<ProgramState> program =
+      {};  // The state of a program's network, which has nothing else.
 };
 
 // The files of a network and of each rank's statistics of batch norm.

@@ -83,7 +83,7 @@ class TrainReport : public TrainObserver {
   const double epochs_;
   const double max_steps_;  // 0: no limit.
   ValidationCourse course_;
-  History* history_ = nullptr;  // May be null.
+  History* history_ = nullptr;          // May be null.
   std::optional<uint64_t> first_step_;  // First step of this start.
   double rows_ = 0;       // Best estimate so far of an epoch's number of rows; 0: none.
   double rows_part_ = 0;  // Share of the rows that had been read when `rows_` was estimated.

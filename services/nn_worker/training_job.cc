@@ -417,16 +417,17 @@ Status TrainingJob::CheckModel(const ClusterConfig& config, bool is_hosted) {
   }
   if (config.model.is_hosted() != is_hosted) {
     return absl::InvalidArgumentError(
-        is_hosted ? "model: the configuration has a network, and the program has one, too; remove "
-                    "`model` for the program's, or run simurgh train for the configuration's"
-                  : "model: missing; set model: deepfm, wide_deep, dlrm or dcn_v2, or run a program "
-                    "that has the network: simurgh train CONFIG -- python3 train.py");
+        is_hosted
+            ? "model: the configuration has a network, and so has the program; remove `model`, or "
+              "run simurgh train without a program"
+            : "model: missing; set model: deepfm, wide_deep, dlrm or dcn_v2, or run a program "
+              "that has the network: simurgh train CONFIG -- python3 train.py");
   }
   if (!is_hosted) return simurgh::CheckModel(config.model, InputsOf(config));
   if (config.training.mode == TrainingConfig::Mode::kAsync) {
     return absl::InvalidArgumentError(
-        "training.mode: async keeps the dense weights on the servers, but those of a program are "
-        "its own; set hybrid, sync or naive_hybrid");
+        "training.mode: async keeps the dense weights on servers, and a program keeps its own; set "
+        "hybrid, sync or naive_hybrid");
   }
   return absl::OkStatus();
 }

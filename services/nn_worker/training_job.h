@@ -85,12 +85,10 @@ class TrainingJob {
   // Cost: reads the training files once if features need statistics that no checkpoint has.
   // Errors: INVALID_ARGUMENT for an inconsistent model; those of FitStatistics and
   // SetInitialWeights.
-  static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
-                                                       MetricRegistry& registry, uint32_t rank = 0,
-                                                       const Checkpoint* resumed = nullptr,
-                                                       const std::string& update = "",
-                                                       std::shared_ptr<HostedNetwork> hosted =
-                                                           nullptr);
+  static StatusOr<std::unique_ptr<TrainingJob>> Create(
+      const ClusterConfig& config, MetricRegistry& registry, uint32_t rank = 0,
+      const Checkpoint* resumed = nullptr, const std::string& update = "",
+      std::shared_ptr<HostedNetwork> hosted = nullptr);
 
   // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.

@@ -219,8 +219,9 @@ StatusOr<std::unique_ptr<DaemonContext>> MakeContext(const DaemonDescription& de
                                          std::move(rpc_options), std::move(instance), flags.index);
 }
 
-StatusOr<std::unique_ptr<StartedDaemon>> StartedDaemon::Start(
-    const DaemonDescription& description, DaemonContext& context, const StartDaemon& start) {
+StatusOr<std::unique_ptr<StartedDaemon>> StartedDaemon::Start(const DaemonDescription& description,
+                                                              DaemonContext& context,
+                                                              const StartDaemon& start) {
   std::unique_ptr<StartedDaemon> started(new StartedDaemon(context, description.drain_timeout));
   AddProcessMetrics(context.metrics(), description.role,
                     [&context] { return context.readiness(); });

@@ -14,7 +14,7 @@ struct TrainEnvironment {
 
   std::string config;                  // Absolute path of the configuration.
   std::vector<std::string> overrides;  // "key=value", in order.
-  std::string resume;                  // Of nn-worker --resume.
+  std::string resume;                  // Value of nn-worker --resume.
   std::string result;                  // File for the result of the first rank.
   std::string code;                    // File for the exit code that an nn-worker would have.
 

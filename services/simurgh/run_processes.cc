@@ -81,8 +81,7 @@ StatusOr<pid_t> StartProcess(const std::vector<std::string>& words, const std::s
                                                "; raise the limit of processes (ulimit -u)"));
   }
   if (child > 0) return child;
-  Execute(parent, detached, argv.data(), in.number(),
-          out.valid() ? out.number() : STDOUT_FILENO,
+  Execute(parent, detached, argv.data(), in.number(), out.valid() ? out.number() : STDOUT_FILENO,
           log.valid() ? log.number() : STDERR_FILENO);
 }
 

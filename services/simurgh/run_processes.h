@@ -11,9 +11,10 @@
 
 namespace simurgh {
 
-// Starts words[0], a path or a name to be found by PATH, with the other words as arguments. The child
-// has an empty stdin. Its stdout goes to the file `output`, which is created or overwritten. Its
-// stderr is appended to the file `errors`. An empty name stands for this process's stdout or stderr.
+// Starts words[0], a path or a name to be found by PATH, with the other words as arguments. The
+// child has an empty stdin. Its stdout goes to the file `output`, which is created or overwritten.
+// Its stderr is appended to the file `errors`. An empty name stands for this process's stdout or
+// stderr.
 //
 // The child does not outlive this process: the kernel kills it when this process ends, even by
 // SIGKILL. The child has its own process group, so that Ctrl-C at a terminal does not reach it. If

@@ -53,8 +53,8 @@ and training.evaluate_every_epochs.
 
 With `-- PROGRAM`, the program computes the dense network, in place of the nn-workers: it uses the
 Python package simurgh or the C interface, and CONFIG has no `model`. The program is started once,
-and again after a loss; for several nn-workers it starts its ranks itself, as torchrun does. Its
-stdout is this command's.
+and again after a loss. For several nn-workers it starts its ranks itself, as torchrun does. Its
+stdout is that of this command.
 
 With --host, only the daemons run whose `address` has this host. For loaders, which have no
 address, the host of `metrics` counts. Run the command on every host with its own name, in any
@@ -213,9 +213,9 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
   for (const std::string& override : arguments.overrides) {
     words.insert(words.end(), {"--set", override});
   }
-  ClusterProcesses cluster(config, {.of_all = words, .resume = options.resume, .program = options.program},
-                           folder.path(),
-                           options.host);
+  ClusterProcesses cluster(config,
+                           {.of_all = words, .resume = options.resume, .program = options.program},
+                           folder.path(), options.host);
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
   std::optional<FileDescriptor> lock;

@@ -405,7 +405,8 @@ void ReadAllFiles(MapReader& in, const std::string& folder, bool may_be_fed, Dat
     ReadFiles(in, "train",
               "files to train on, in this order, also as patterns, see Data files; required "
               "without `kafka` and `loaders`",
-              reads_files && !may_be_fed && !in.describing() ? 1 : 0, folder, data->format, &data->train);
+              reads_files && !may_be_fed && !in.describing() ? 1 : 0, folder, data->format,
+              &data->train);
   }
   {
     const auto training = in.For(Scope::kTraining);

@@ -157,6 +157,21 @@ double PredictionSums::normalized_entropy() const {
   return log_loss() / -(share * std::log(share) + (1 - share) * std::log1p(-share));
 }
 
+double MeanLoss(std::span<const TaskConfig> tasks, std::span<const float> outputs,
+                std::span<const float> labels, std::span<const float> weights,
+                std::span<float> predictions) {
+  double sum = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const LossFormula formula = FormulaOf(tasks[i % tasks.size()]);
+    const double prediction = PredictionOf(formula.kind, outputs[i]);
+    const double weight = weights.empty() ? 1.0 : double{weights[i / tasks.size()]};
+    sum += formula(outputs[i], labels[i], prediction, weight).loss;
+    predictions[i] = static_cast<float>(prediction);
+  }
+  const size_t samples = outputs.size() / tasks.size();
+  return samples == 0 ? 0 : sum / static_cast<double>(samples);
+}
+
 void UnscalePredictions(std::span<float> predictions, std::span<const LabelScale> scales) {
   for (size_t label = 0; label < scales.size(); ++label) {
     if (scales[label] == LabelScale()) continue;

@@ -111,6 +111,13 @@ struct PredictionSums {
   double normalized_entropy() const;
 };
 
+// Returns the mean over samples of the tasks' weighted losses, and sets the predictions of outputs:
+// see LossConfig. Shape: outputs, labels and predictions (B, tasks). weights: (B) factors of the
+// samples' losses; empty: each is 1. 0 without samples.
+double MeanLoss(std::span<const TaskConfig> tasks, std::span<const float> outputs,
+                std::span<const float> labels, std::span<const float> weights,
+                std::span<float> predictions);
+
 // Brings predictions, (B, labels) row by row, to the unit of their labels. scales: one per label,
 // or none.
 void UnscalePredictions(std::span<float> predictions, std::span<const LabelScale> scales);

@@ -31,7 +31,8 @@ class Planner {
   }
 
   StatusOr<ModelPlan> Build() && {
-    if (model_.towers.empty()) return Invalid(
+    if (model_.towers.empty())
+      return Invalid(
           "has no network, since a program computes it; predict with that program, or set model: "
           "deepfm, wide_deep, dlrm or dcn_v2 to train a network of the configuration");
     for (const TowerConfig& tower : model_.towers) SIMURGH_RETURN_IF_ERROR(AddTower(tower));

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "embedding/batch_plan.h"
-#include "nn/formulas.h"
+#include "nn/metrics.h"
 #include "tensor/finite.h"
 #include "train/dense_weights.h"
 
@@ -84,9 +84,9 @@ StatusOr<std::optional<HostedNetwork::Task>> HostedNetwork::Next(
   const auto deadline = std::chrono::steady_clock::now() + patience;
   MutexLock lock(mutex_);
   if (taken_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the last task, ", NameOf(asked_->task.work),
-        ", has no answer: finish each batch before the next one is taken"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the last task, ", NameOf(asked_->task.work),
+                     ", has no answer: finish each batch before the next one is taken"));
   }
   while (asked_ == nullptr && !ended_ && failure_.ok()) {
     if (!changed_.WaitUntil(mutex_, deadline) && asked_ == nullptr && !ended_ && failure_.ok()) {
@@ -167,8 +167,8 @@ void HostedNetwork::Encode(Exchange& exchange, std::span<const float> gradients)
   BatchBlock& block = *exchange.block;
   const MatrixView<const float> matrix(gradients.data(), exchange.task.rows,
                                        inputs_.embedding_width);
-  const bool copies = block.encoded_gradients.precision == VectorPrecision::kF32 &&
-                      exchange.gradient_scale == 1;
+  const bool copies =
+      block.encoded_gradients.precision == VectorPrecision::kF32 && exchange.gradient_scale == 1;
   const float factor = block.gradient_factor * exchange.gradient_scale;
   const size_t bytes = gradient_codec_.row_bytes();
   RoundingKey key = block.rounding;
@@ -272,17 +272,8 @@ StatusOr<BatchResult> HostedNetwork::ForwardBackward(BatchBlock& block,
   SetInputs(block, dense, labels, rows, exchange.task);
   SIMURGH_RETURN_IF_ERROR(Ask(exchange));
   BatchResult result;
-  double sum = 0;
-  for (size_t i = 0; i < probabilities.size(); ++i) {
-    const LossFormula formula = FormulaOf(tasks_[i % tasks_.size()]);
-    const double z = exchange.train_outputs[i];
-    const double prediction = PredictionOf(formula.kind, z);
-    const std::span<const float> weights = exchange.task.weights;
-    const double weight = weights.empty() ? 1.0 : double{weights[i / tasks_.size()]};
-    sum += formula(z, exchange.task.labels[i], prediction, weight).loss;
-    probabilities[i] = static_cast<float>(prediction);
-  }
-  result.loss = rows == 0 ? 0 : sum / static_cast<double>(rows);
+  result.loss = MeanLoss(tasks_, exchange.train_outputs, exchange.task.labels,
+                         exchange.task.weights, probabilities);
   const bool usable = std::isfinite(result.loss) && exchange.finite_gradients;
   if (step.on_embedding_gradients && rows > 0) step.on_embedding_gradients(usable);
   result.finite = usable && exchange.usable;

@@ -55,13 +55,13 @@ class HostedNetwork final : public DenseNetwork {
 
   struct Task {
     Work work = Work::kEnd;
-    uint64_t step = 0;  // kTrain
-    size_t rows = 0;    // Samples, B.
-    MatrixView<const float> dense;   // (B, dense width), the features' masks last.
-    MatrixView<float> embeddings;    // (B, embedding width), features side by side.
-    std::span<const float> labels;   // kTrain: (B, tasks); NaN where a label is unknown.
-    std::span<const float> weights;  // kTrain: (B); empty without sample weights.
-    std::shared_ptr<const void> memory;  // Owner of the arrays above.
+    uint64_t step = 0;                    // kTrain
+    size_t rows = 0;                      // Samples, B.
+    MatrixView<const float> dense;        // (B, dense width), the features' masks last.
+    MatrixView<float> embeddings;         // (B, embedding width), features side by side.
+    std::span<const float> labels;        // kTrain: (B, tasks); NaN where a label is unknown.
+    std::span<const float> weights;       // kTrain: (B); empty without sample weights.
+    std::shared_ptr<const void> memory;   // Owner of the arrays above.
     const ProgramState* state = nullptr;  // kRestore
   };
 
@@ -129,13 +129,13 @@ class HostedNetwork final : public DenseNetwork {
   // A task, and the places for its answer.
   struct Exchange {
     Task task;
-    BatchBlock* block = nullptr;         // kTrain
-    float gradient_scale = 1;            // kTrain: factor of the program's gradients.
-    std::span<float> outputs;            // kPredict: the answer.
-    std::vector<float> train_outputs;    // kTrain: the answer.
-    bool usable = true;                  // kTrain: the program's word, and finite gradients.
-    bool finite_gradients = true;        // kTrain
-    std::optional<ProgramState> saved;   // kSave: the answer.
+    BatchBlock* block = nullptr;        // kTrain
+    float gradient_scale = 1;           // kTrain: factor of the program's gradients.
+    std::span<float> outputs;           // kPredict: the answer.
+    std::vector<float> train_outputs;   // kTrain: the answer.
+    bool usable = true;                 // kTrain: the program's word, and finite gradients.
+    bool finite_gradients = true;       // kTrain
+    std::optional<ProgramState> saved;  // kSave: the answer.
   };
 
   // Gives the program a task and waits for its answer.

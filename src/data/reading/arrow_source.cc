@@ -318,8 +318,7 @@ class TableFile final : public ArrowFile {
     columns_.assign(columns.begin(), columns.end());
     SIMURGH_ASSIGN_OR_RETURN(auto schema, Schema());
     children_ = static_cast<size_t>(schema.get()->n_children);
-    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowSchema>>(std::move(schema)),
-                      columns_);
+    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowSchema>>(std::move(schema)), columns_);
   }
   StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() override {
     ArrowOwner<ArrowArray> rows;
@@ -334,9 +333,9 @@ class TableFile final : public ArrowFile {
  private:
   Status Failure(const char* what) {
     const char* const reason = stream_.get_last_error(&stream_);
-    return absl::UnavailableError(
-        absl::StrCat("the program cannot give ", what, reason == nullptr ? "" : ": ",
-                     reason == nullptr ? "" : reason));
+    return absl::UnavailableError(absl::StrCat("the program cannot give ", what,
+                                               reason == nullptr ? "" : ": ",
+                                               reason == nullptr ? "" : reason));
   }
 
   ArrowArrayStream stream_;
@@ -814,8 +813,8 @@ class TableBatcher final : public ArrowTableBatcher {
     auto source = std::make_unique<TableSource>(config_);
     SIMURGH_RETURN_IF_ERROR(source->Add(table));
     source_ = source.get();
-    SIMURGH_ASSIGN_OR_RETURN(reader_, NewReaderOf(config_, features_, std::move(source),
-                                                  batch_size_, options_));
+    SIMURGH_ASSIGN_OR_RETURN(
+        reader_, NewReaderOf(config_, features_, std::move(source), batch_size_, options_));
     return absl::OkStatus();
   }
 

@@ -82,8 +82,8 @@ StatusOr<RowBatcher> RowBatcher::Create(const DataConfig& config,
                                         bool ignore_labels) {
   const DataConfig lines = LinesOf(config);
   SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(lines, features));
-  return RowBatcher(std::make_unique<State>(
-      State{NewRowParser(lines, ignore_labels, std::move(consumer)), NewBuilder(config, features)}));
+  return RowBatcher(std::make_unique<State>(State{
+      NewRowParser(lines, ignore_labels, std::move(consumer)), NewBuilder(config, features)}));
 }
 
 Status RowBatcher::AddLine(std::string_view line, const FileColumns* columns) {
