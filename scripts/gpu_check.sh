@@ -20,13 +20,14 @@ that cannot run prints SKIPPED with the reason:
   racecheck  run kernels under its check of memory that a block shares.
   synccheck  run them under its check of barriers and shuffles.
   training   train a few steps on the Adult data, and ranks on all devices.
+  hosted     train a network of PyTorch on the device by the Python package.
 
   --minutes N    end after N minutes (default: 25)
   --out DIR      write results and logs to DIR (default: build/gpu_check)
   --bundle DIR   copy this script, the programs and their libraries to DIR. Run DIR/gpu_check.sh on a
                  machine that has a device, but not our packages. Build first:
-                 scripts/build.sh cuda nn_cuda_test bench_nn_cuda adult_cuda_test
-                 Without adult_cuda_test, the part training is skipped.
+                 scripts/build.sh cuda nn_cuda_test bench_nn_cuda adult_cuda_test simurgh_shared
+                 Without adult_cuda_test, the part training is skipped; without simurgh_shared, hosted.
 
 Environment:
   SIMURGH_CUDA_LIBRARIES  folders of cuBLASLt and NCCL, separated by colons; those of PyTorch are appended
@@ -44,6 +45,8 @@ fail() {
 tests=build/cuda/tests/nn_cuda_test
 bench=build/cuda/bin/bench_nn_cuda
 adult=build/cuda/tests/adult_cuda_test
+library=build/cuda/lib/libsimurgh.so.1
+hosted=tests/python/device_case.py
 peer=bench/peers/pytorch_nn.py
 points=(--network paper,light --precision bf16 --batch 4096,16384,65536)
 # Cases for the sanitizers, by file or name.
@@ -60,14 +63,15 @@ bundle() {
   stage=$(mktemp -d)
   trap 'rm -rf "$stage"' EXIT
   mkdir -p "$target" "$stage/build/cuda/lib"
-  for program in "$tests" "$bench" "$adult"; do
+  for program in "$tests" "$bench" "$adult" "$library"; do
     [[ -x $program ]] || continue
     cp --parents "$program" "$stage"
     # The C library belongs to the machine.
     ldd "$program" | sed -nE 's|.* => (/.*) \(0x[0-9a-f]+\)$|\1|p' | grep -vE '/lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so' |
       xargs -d '\n' -r cp -L --target-directory "$stage/build/cuda/lib"
   done
-  cp -r --parents "$peer" config/adult-persia.yaml config/data/adult "$stage"
+  cp -r --parents "$peer" config/adult-persia.yaml config/data/adult services/python/simurgh "$hosted" \
+    tests/python/hosted.py tests/cases/case.py "$stage"
   git describe --always --dirty >"$stage/commit"
   tar -C "$stage" -czf "$target/bundle.tar.gz" .
   cp scripts/gpu_check.sh "$target"
@@ -264,6 +268,13 @@ run_training() {
   logged "$out/training" 600 "$adult" "a short run*,ranks on all devices*"
 }
 
+run_hosted() {
+  [[ -e $library ]] || { note="simurgh_shared was not built"; return 77; }
+  "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null ||
+    { note="$python has no PyTorch that sees a device"; return 77; }
+  SIMURGH_LIBRARY=$PWD/$library logged "$out/hosted" 600 "$python" -B "$hosted"
+}
+
 # Prints the table and writes the JSON.
 report() {
   local commit
@@ -343,7 +354,8 @@ part memcheck 84 run_sanitizer memcheck kernels products trainings
 part initcheck 93 run_sanitizer initcheck kernels products trainings
 part racecheck 96 run_sanitizer racecheck kernels
 part synccheck 98 run_sanitizer synccheck kernels
-part training 100 run_training
+part training 95 run_training
+part hosted 100 run_hosted
 report
 ! $failed || exit 1
 $ran || exit 77

@@ -98,14 +98,14 @@ EOT
 touch no_device
 check
 expect "exit code without a device" "$code" 77
-for part in tests bench peer plans memcheck initcheck racecheck synccheck training; do expect_line "$part without a device" "^$part +SKIPPED +[0-9]+  ."; done
+for part in tests bench peer plans memcheck initcheck racecheck synccheck training hosted; do expect_line "$part without a device" "^$part +SKIPPED +[0-9]+  ."; done
 expect "verdicts without a device" "$(json '[.parts[].verdict] | unique | join(" ")')" SKIPPED
 rm no_device
 
 program build/cuda/tests/adult_cuda_test </dev/null
 check
 expect "exit code" "$code" 0
-expect "verdicts" "$(json '[.parts[].verdict] | join(" ")')" "passed passed passed passed passed passed passed passed passed"
+expect "verdicts" "$(json '[.parts[].verdict] | join(" ")')" "passed passed passed passed passed passed passed passed passed SKIPPED"
 expect "processes of tests" "$(grep -c '^nn_cuda_test' calls)" 2
 expect "a skipped case" "$(json '.tests[] | select(.case == "E").verdict')" skipped
 expect "what each sanitizer runs" "$(json '[.sanitizers[].tool] | group_by(.) | map("\(length) \(.[0])") | join(" ")')" \
@@ -122,7 +122,7 @@ expect "lines of the programs" "$(json '(.bench | length) + (.peer | length)')" 
 touch broken
 check
 expect "exit code after a crash" "$code" 1
-expect "verdicts after a crash" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed FAILED passed passed passed"
+expect "verdicts after a crash" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed FAILED passed passed passed SKIPPED"
 expect "counts" "$(json '.parts[0].note')" "2 passed, 2 failed, 1 skipped"
 expect "a case that fails with graphs" "$(json '.tests[] | select(.case | startswith("B")) | "\(.together) \(.alone) \(.without_graphs) \(.blocking)"')" \
   "failed failed passed "
@@ -165,13 +165,13 @@ check --minutes 2
 expect "exit code after a hang" "$code" 1
 expect "a case that hangs, and one that is not found" "$(json '[.tests[] | select(.verdict == "failed").case] | join(" ")')" "H I"
 expect "a case that is killed after its limit" "$(json '.tests[] | select(.case == "H") | "\(.together) \(.alone)"')" "unfinished late"
-expect "parts after a hang" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed passed passed passed passed"
+expect "parts after a hang" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed passed passed passed passed SKIPPED"
 expect "the time of all tests" "$(awk 'NR == 1 && $2 > 18' limits)" ""
 expect "limits beyond the whole time" "$(awk '$2 > 120' limits)" ""
 rm hangs
 check
 expect "exit code if a part is late" "$code" 1
-expect "a part that is late" "$(json '[.parts[].verdict] | join(" ")')" "passed late passed passed passed passed passed passed passed"
+expect "a part that is late" "$(json '[.parts[].verdict] | join(" ")')" "passed late passed passed passed passed passed passed passed SKIPPED"
 expect "what a late part measured" "$(json '.ratios[].compute')" 1.2
 # A second before the end of the first part.
 rm limits
