@@ -1,4 +1,4 @@
-"""A program below `simurgh train` ends with the model of an undisturbed training when processes of the cluster are killed.
+"""A program below `simurgh train`: killed processes, and the number of loaders, do not change the model.
 
 Usage: cluster_case.py [KILLS [SEED]]
 
@@ -61,13 +61,13 @@ def ports(count):
     return found
 
 
-def train(model, victim="", step=-1, delay=0.0):
+def train(model, victim="", step=-1, delay=0.0, overrides=("training.epochs=2",)):
     """Trains on a cluster of two servers and a worker. Returns the digest of the model, and the output."""
     pathlib.Path("killed").unlink(missing_ok=True)
     first, second, worker = ports(3)
     done = program(
         "simurgh", "train", "clicks.yaml", "--set", f"checkpoint.directory={model}", "--set", "checkpoint.every_steps=10",
-        "--set", "training.epochs=2", "--set", "training.mode=hybrid", "--set", "training.staleness=4",
+        *(word for one in overrides for word in ("--set", one)), "--set", "training.mode=hybrid", "--set", "training.staleness=4",
         "--set", "training.reproducible=true", "--set",
         f'embedding_ps.instances=[{{address: "127.0.0.1:{first}"}},{{address: "127.0.0.1:{second}"}}]',
         "--set", f'embedding_worker.instances=[{{address: "127.0.0.1:{worker}"}}]', "--",
@@ -92,6 +92,13 @@ def main():
             digest_of_killed, done = train(f"{victim}-{i}", victim, step, delay)
             print(f"{victim}: step {step}, delay {delay:.4f} s: {digest_of_killed == expected}", flush=True)
             expect(digest_of_killed == expected, f"{victim} killed in step {step} after {delay} s: {done.err[-3000:]}")
+    one_epoch, _ = train("files", overrides=())
+    for count in (1, 2):
+        listed = ",".join(["{}"] * count)
+        fed, done = train(f"loaders-{count}", overrides=[
+            f"loaders.instances=[{listed}]", f'nn_worker.instances=[{{address: "127.0.0.1:{ports(1)[0]}"}}]'])
+        print(f"{count} loaders: {fed == one_epoch}", flush=True)
+        expect(fed == one_epoch, f"the model of {count} loaders is that of files: {done.err[-2000:]}")
 
 
 if __name__ == "__main__":
