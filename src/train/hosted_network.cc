@@ -100,7 +100,6 @@ StatusOr<std::optional<HostedNetwork::Task>> HostedNetwork::Next(
 }
 
 StatusOr<HostedNetwork::Exchange*> HostedNetwork::Taken(Work work) {
-  MutexLock lock(mutex_);
   if (!failure_.ok()) return failure_;
   if (taken_ && asked_->task.work == work) return asked_;
   return absl::FailedPreconditionError(
@@ -108,8 +107,12 @@ StatusOr<HostedNetwork::Exchange*> HostedNetwork::Taken(Work work) {
                    NameOf(work), "; each batch is finished once"));
 }
 
-Status HostedNetwork::Answer() {
+Status HostedNetwork::CheckStep() {
   MutexLock lock(mutex_);
+  return Taken(Work::kTrain).status();
+}
+
+Status HostedNetwork::Answer() {
   asked_ = nullptr;
   taken_ = false;
   changed_.NotifyAll();
@@ -149,6 +152,7 @@ Status HostedNetwork::CheckOutputs(size_t given, size_t rows) const {
 
 Status HostedNetwork::Finish(std::span<const float> gradients, std::span<const float> outputs,
                              bool usable) {
+  MutexLock lock(mutex_);
   SIMURGH_ASSIGN_OR_RETURN(Exchange* const exchange, Taken(Work::kTrain));
   const size_t rows = exchange->task.rows;
   SIMURGH_RETURN_IF_ERROR(CheckOutputs(outputs.size(), rows));
@@ -188,6 +192,7 @@ void HostedNetwork::Encode(Exchange& exchange, std::span<const float> gradients)
 }
 
 Status HostedNetwork::Predicted(std::span<const float> outputs) {
+  MutexLock lock(mutex_);
   SIMURGH_ASSIGN_OR_RETURN(Exchange* const exchange, Taken(Work::kPredict));
   SIMURGH_RETURN_IF_ERROR(CheckOutputs(outputs.size(), exchange->task.rows));
   std::ranges::copy(outputs, exchange->outputs.begin());
@@ -195,24 +200,26 @@ Status HostedNetwork::Predicted(std::span<const float> outputs) {
 }
 
 Status HostedNetwork::Saved(ProgramState state) {
+  MutexLock lock(mutex_);
   SIMURGH_ASSIGN_OR_RETURN(Exchange* const exchange, Taken(Work::kSave));
   exchange->saved = std::move(state);
   return Answer();
 }
 
 Status HostedNetwork::Restored() {
+  MutexLock lock(mutex_);
   SIMURGH_RETURN_IF_ERROR(Taken(Work::kRestore).status());
   return Answer();
 }
 
 Status HostedNetwork::Sum(std::span<float> numbers) {
-  SIMURGH_RETURN_IF_ERROR(Taken(Work::kTrain).status());
+  SIMURGH_RETURN_IF_ERROR(CheckStep());
   if (collective_->ranks() == 1) return absl::OkStatus();
   return collective_->Sum(Channel::kStep, numbers, ReducePrecision::kF32, {});
 }
 
 StatusOr<bool> HostedNetwork::Agree(bool yes) {
-  SIMURGH_RETURN_IF_ERROR(Taken(Work::kTrain).status());
+  SIMURGH_RETURN_IF_ERROR(CheckStep());
   if (collective_->ranks() == 1) return yes;
   std::vector<std::byte> all(collective_->ranks());
   SIMURGH_RETURN_IF_ERROR(collective_->Gather(Channel::kStep, std::array{std::byte{yes}}, all));

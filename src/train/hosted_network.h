@@ -140,10 +140,13 @@ class HostedNetwork final : public DenseNetwork {
 
   // Gives the program a task and waits for its answer.
   Status Ask(Exchange& exchange);
-  // Returns the task that the program answers now.
-  StatusOr<Exchange*> Taken(Work work);
+  // Returns the task that the program answers now. A failure waits for the lock until the program
+  // has answered, so that the trainer keeps the task meanwhile.
+  StatusOr<Exchange*> Taken(Work work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the program's work on a task.
-  Status Answer();
+  Status Answer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whether the program has a task kTrain.
+  Status CheckStep();
   // Sets the inputs of a task.
   void SetInputs(BatchBlock& block, MatrixView<const float> dense, std::span<const float> labels,
                  size_t rows, Task& task) const;
