@@ -333,8 +333,8 @@ def _unwrapped(one):
 
 
 def _all_finite(gradients):
-    if not gradients:
+    """Whether all numbers are finite, and far from the greatest one: their squares have a finite sum."""
+    dense = [one.detach()._values() if one.is_sparse else one.detach() for one in gradients]
+    if not dense:
         return True
-    # A sum of finite numbers may overflow, so the greatest of them is looked at.
-    greatest = torch.stack([one.detach().abs().max() for one in gradients if one.numel() > 0])
-    return bool(torch.isfinite(greatest).all())
+    return bool(torch.isfinite(torch.stack(torch._foreach_norm(dense))).all())
