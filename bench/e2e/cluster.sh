@@ -12,7 +12,7 @@ trainers=()
 
 # count_of PROGRAM: how many the configuration has.
 count_of() {
-  "$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} --check-config |
+  "$bin/embedding-ps" --config "$config" ${overrides[@]+"${overrides[@]}"} --check-config |
     sed -nE "s/.*[^0-9]([0-9]+) $1.*/\1/p"
 }
 

@@ -9,6 +9,8 @@
 bin=${SIMURGH_BIN_DIR:-build/release/bin}
 cores=$(nproc)
 ranks=1
+hosted=()
+hosted_python=
 peers=build/peers  # One Python environment per peer.
 
 # hidden_layers MODEL: outputs of the linear layers before the last.
@@ -70,8 +72,21 @@ instances() {
   echo "[$list]"
 }
 
+# start_hosted RESULT OPTIONS...: a network of PyTorch in place of the nn-worker, without its model in the configuration.
+start_hosted() {
+  local result=$1
+  shift
+  : >"$logs/nn-worker-0.log"
+  # Threads of OpenMP that spin take the cores from the other daemons.
+  OMP_WAIT_POLICY=passive PYTHONPATH=services/python SIMURGH_LIBRARY=$bin/../lib/libsimurgh.so.1 \
+    "$hosted_python" bench/peers/hosted_training.py --config "$config" "${overrides[@]}" "$@" \
+    >"$result" 2>"$logs/nn-worker-0.log" &
+  pids+=($!) names_of+=(nn-worker-0) trainers+=($!)
+}
+
 # train_ours DATA MODEL BATCH SEED [KEY=VALUE...]: trains once with $ranks nn-workers, one embedding-worker and one
-# embedding-ps on this machine. Prints one JSON object. The logs are in $logs.
+# embedding-ps on this machine. Prints one JSON object. The logs are in $logs. With hosted=(OPTIONS...), PyTorch computes
+# the network, in the Python $hosted_python.
 train_ours() {
   local data=$1 model=$2 batch=$3 seed=$4 override
   shift 4
@@ -79,13 +94,21 @@ train_ours() {
   config=config/criteo-synthetic.yaml
   overrides=(
     --set "data.train=[$PWD/$data/train.tsv]" --set "data.test=[$PWD/$data/test.tsv]"
-    --set "model=$(towers_of "$model")" --set "training.batch_size=$batch" --set "cluster.seed=$seed"
+    --set "training.batch_size=$batch" --set "cluster.seed=$seed"
     --set "embedding_ps={partitions: 1, instances: $(instances embedding-ps 1)}"
     --set "embedding_worker={instances: $(instances embedding-worker 1)}"
     --set "nn_worker={threads: $(((cores + ranks - 1) / ranks)), instances: $(instances nn-worker "$ranks")}")
   for override in "$@"; do overrides+=(--set "$override"); done
-  start_embedding_daemons
-  start_trainers "$logs/result"
+  if ((${#hosted[@]} > 0)); then
+    sed '/^model:$/,/^training:$/{/^training:$/!d}' "$config" >"$logs/hosted.yaml"
+    config=$logs/hosted.yaml
+    start_embedding_daemons
+    start_hosted "$logs/result" --hidden "$(hidden_layers "$model")" --seed "$seed" "${hosted[@]}"
+  else
+    overrides+=(--set "model=$(towers_of "$model")")
+    start_embedding_daemons
+    start_trainers "$logs/result"
+  fi
   record_peak_memory "$logs/peak_mb" "${pids[@]}" &
   local recorder=$!
   local status=0

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains the network of pytorch_training.py as the dense part of a training by the daemons.
 
-bench/e2e/bench_torch starts it by `simurgh train CONFIG -- hosted_training.py`. Prints the result line, which the
-trainer makes: its clock runs as for the built-in network.
+`bench/e2e/bench_training --hosted` starts it beside embedding-ps and embedding-worker. Prints the result line of the
+trainer, whose clock runs as for the built-in network. The network is compiled before the first batch.
 """
 
 import argparse
@@ -14,6 +14,8 @@ import simurgh.torch
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", required=True, help="YAML file without a model")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key")
     parser.add_argument("--hidden", default="256,128,64", help="outputs of the linear layers before the last")
     parser.add_argument("--dense-learning-rate", type=float, default=0.001)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -34,7 +36,7 @@ def main():
     flags = options()
     torch.set_num_threads(flags.threads)
     torch.manual_seed(flags.seed)
-    with simurgh.torch.Worker() as worker:
+    with simurgh.torch.Worker(flags.config, overrides=flags.set, join=True) as worker:
         layers = make_network(worker.inputs, flags.hidden)
         network = torch.compile(layers) if flags.compile else layers
         optimizer = torch.optim.Adam(layers.parameters(), lr=flags.dense_learning_rate, fused=True)
@@ -52,6 +54,7 @@ def main():
             loss_of(logits, batch.labels).backward()
             optimizer.step()
             worker.finish(batch, logits)
+    print(worker.result_text, end="")
 
 
 if __name__ == "__main__":

@@ -401,6 +401,11 @@ class Worker:
         return result_of(self._result)
 
     @property
+    def result_text(self):
+        """The text of the result, as `simurgh train` prints it: lines of warnings, then the line of metrics."""
+        return self._result
+
+    @property
     def warnings(self):
         """The warnings of the result: a list of texts."""
         lines = self._result.splitlines()[:-1]
