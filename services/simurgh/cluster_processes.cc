@@ -278,7 +278,15 @@ void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
   // A daemon that has just started does not handle SIGTERM yet.
   if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
   const bool may_end = child.program.role != Role::kEmbedding || child.told_to_stop;
-  const ExitCode code = CodeOf(wait_status);
+  ExitCode code = CodeOf(wait_status);
+  if (code == ExitCode::kOk && is_program(child) && child.index == 0) {
+    const std::optional<int> of_training = TrainingCode();
+    if (!of_training) {
+      Say(absl::StrCat(child.name(), " ended without a training; it must open a Worker and take its "
+                                     "batches until there are no more"));
+    }
+    if (of_training != 0) code = ExitCode::kRuntimeFailure;
+  }
   if (code == ExitCode::kOk && may_end) {
     if (IsFirstTrainer(child)) goes_on_elsewhere_ = false;
     return;
@@ -298,8 +306,14 @@ bool ClusterProcesses::IsLoss(const Child& child, int wait_status) const {
   if (WIFSIGNALED(wait_status)) return true;
   const int start_again = static_cast<int>(ExitCode::kStartAgain);
   if (WEXITSTATUS(wait_status) == start_again) return true;
-  int code = 0;  // The program may end with another code than its rank.
-  return is_program(child) && std::ifstream(code_path()) >> code && code == start_again;
+  // The program may end with another code than its rank.
+  return is_program(child) && TrainingCode() == start_again;
+}
+
+std::optional<int> ClusterProcesses::TrainingCode() const {
+  int code = 0;
+  if (std::ifstream(code_path()) >> code) return code;
+  return std::nullopt;
 }
 
 bool ClusterProcesses::Recover(const Child& child, int wait_status) {

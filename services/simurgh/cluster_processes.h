@@ -115,6 +115,8 @@ class ClusterProcesses {
   // Returns whether nn-workers that stop need the daemon. An embedding worker can be started again.
   // A server that is started again reports to them that it has lost the rows.
   bool IsNeededToSave(const Child& child) const;
+  // Returns the exit code that a program has noted for its training; nothing: it has ended none.
+  std::optional<int> TrainingCode() const;
   // Returns whether the child's end is the loss of a process, not a failure of its own.
   bool IsLoss(const Child& child, int wait_status) const;
   // Returns whether the daemon is started again, and training continues.
