@@ -220,3 +220,27 @@ for spoiled in ("loss", "gradients", "outputs"):
                 logits = logits * float("nan")
             one.finish(batch, logits)
     expect("skipped_steps=1" in path.read_text(), f"{spoiled}: the step is counted: {path.read_text()[-900:]}")
+
+
+# Rows are as after the step before.
+def spoiled_steps(model, steps, first_bad, *overrides):
+    with worker(f"training.max_steps={steps}", f"checkpoint.directory={model}", *overrides) as one:
+        net, optimizer = prepared(one)
+        for batch in one:
+            logits = net(batch.dense, batch.embeddings)
+            optimizer.zero_grad()
+            (loss_of(logits, batch) * (float("nan") if batch.step >= first_bad else 1)).backward()
+            optimizer.step()
+            one.finish(batch, logits)
+
+
+spoiled_steps("good", 1, 1)
+spoiled_steps("spoiled", 2, 1)
+before, after = rows_of(checkpoint("good")), rows_of(checkpoint("spoiled"))
+for table, rows in after.items():
+    known = np.isin(rows["id"], before[table]["id"])
+    for name in ("weights", "adagrad.s"):
+        expect(np.array_equal(rows[name][known], before[table][name]), f"{table}.{name}: a bad step changes no row")
+    expect(np.all(rows["adagrad.s"][~known] == np.float32(0.01)), f"{table}: new rows have had no gradient")
+raises(simurgh.Error, lambda: spoiled_steps("bad", 20, 2, "training.max_skipped_steps=3"), "3", "training.max_skipped_steps")
+expect(not list(pathlib.Path("bad").glob("step-*")), "a training of bad steps saves nothing")
