@@ -156,11 +156,13 @@ Status Trainer::SkippedError(uint64_t last_step) {
   std::string cause = data_.embeddings.Problem(not_finite_);
   if (cause.empty()) cause = std::string(weights.message());
   if (cause.empty()) {
+    const std::string rate = network_.parameters().empty()  // They are the program's.
+                                 ? "the learning rate of the program"
+                                 : absl::StrCat("training.dense_optimizer.learning_rate, ",
+                                                config_.dense_optimizer.learning_rate, ",");
     cause = absl::StrCat(
-        "weights and embeddings are finite but too large; lower "
-        "training.dense_optimizer.learning_rate, ",
-        config_.dense_optimizer.learning_rate,
-        ", or those of the tables, and check dense columns and weights of losses for very large "
+        "weights and embeddings are finite but too large; lower ", rate,
+        " or those of the tables, and check dense columns and weights of losses for very large "
         "numbers");
   }
   return absl::FailedPreconditionError(absl::StrCat(
