@@ -128,6 +128,8 @@ struct simurgh_worker {
   simurgh::Status Open(const simurgh_worker_options& options);
   simurgh::Status CheckProcess() const;
   void Run();
+  // Tells simurgh train the exit code that an nn-worker would have, and the failure so far.
+  void NoteCode(simurgh::ExitCode of_rank) const;
   // Returns how training has ended.
   simurgh::Status End() const;
   void Stop(const char* failure);
@@ -188,8 +190,16 @@ Status simurgh_worker::Open(const simurgh_worker_options& options) {
   return absl::OkStatus();
 }
 
+void simurgh_worker::NoteCode(simurgh::ExitCode of_rank) const {
+  if (!environment) return;
+  simurgh::WriteFile(simurgh::TrainEnvironment::CodePath(environment->codes, context->index()),
+                     absl::StrCat(static_cast<int>(of_rank), "\n", context->failure().message()))
+      .IgnoreError();
+}
+
 void simurgh_worker::Run() {
   const simurgh::SignalsBlocked blocked;
+  NoteCode(simurgh::ExitCode::kStartAgain);  // A rank that does not say how it ends is lost.
   thread = std::thread([this] {
     try {
       code = daemon->Run();
@@ -199,8 +209,8 @@ void simurgh_worker::Run() {
     }
     if (environment && context->index() == 0) {
       simurgh::WriteFile(environment->result, result).IgnoreError();
-      simurgh::WriteFile(environment->code, absl::StrCat(static_cast<int>(code))).IgnoreError();
     }
+    NoteCode(code);
     has_ended = true;
     network->End();
   });
@@ -217,9 +227,17 @@ Status simurgh_worker::End() const {
 }
 
 void simurgh_worker::Stop(const char* failure) {
-  network->Fail(absl::AbortedError(failure == nullptr
-                                       ? "the program ended before training did"
-                                       : absl::StrCat("the program failed: ", failure)));
+  constexpr std::chrono::seconds kPatience{2};  // A rank notices a lost one in milliseconds.
+  // The status is not that of a lost process, from which training recovers.
+  const Status reason =
+      absl::UnknownError(failure == nullptr ? "the program ended before training did"
+                                            : absl::StrCat("the program failed: ", failure));
+  const bool has_ranks = context->config().nn_worker.instances.size() > 1;
+  if (has_ranks && failure != nullptr && thread.joinable()) {
+    network->FailUnlessLost(reason, kPatience);
+  } else {
+    network->Fail(reason);
+  }
   context->stop_source().request_stop();
   if (thread.joinable()) thread.join();
 }

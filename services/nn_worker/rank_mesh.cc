@@ -256,11 +256,7 @@ StatusOr<rpc::ReceivedSegment> RankMesh::Take(Channel channel, uint32_t peer, ui
   while (true) {
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
     if (arrived) break;
-    if (!gone_[peer].empty()) {
-      return Fail(
-          {absl::StatusCode::kUnavailable,
-           absl::StrCat(NameOf(peer), " disconnected: ", gone_[peer], "; restart all ranks")});
-    }
+    if (!gone_[peer].empty()) return FailByLoss(peer);
     if (late) {
       return Fail(
           {absl::StatusCode::kDeadlineExceeded,
@@ -305,6 +301,18 @@ void RankMesh::Abort(const Status& reason) {
   (void)Fail({reason.code(), message, absl::StrCat(NameOf(rank()), " stopped: ", message)});
 }
 
+Status RankMesh::AwaitLoss(std::chrono::milliseconds patience) {
+  const auto deadline = rpc::Clock::now() + patience;
+  const MutexLock lock(mutex_);
+  while (!failure_) {
+    for (const uint32_t peer : peers_) {
+      if (!gone_[peer].empty()) return FailByLoss(peer);
+    }
+    if (!changed_[static_cast<size_t>(Channel::kStep)].WaitUntil(mutex_, deadline)) break;
+  }
+  return failure_ ? Status(failure_->code, failure_->own) : absl::OkStatus();
+}
+
 namespace {
 
 // The part of `count` values that rank `owner` sums.
@@ -337,6 +345,9 @@ class RankCollective final : public Collective {
   Status Gather(Channel channel, std::span<const std::byte> own, std::span<std::byte> all) override;
   void Close(Channel channel) override { mesh_.Close(channel); }
   void Abort(const Status& reason) override { mesh_.Abort(reason); }
+  Status AwaitLoss(std::chrono::milliseconds patience) override {
+    return mesh_.AwaitLoss(patience);
+  }
 
  private:
   // Sends all ranks the same bytes.

@@ -77,6 +77,7 @@ class RankMesh {
   // See Collective.
   void Close(Channel channel);
   void Abort(const Status& reason);
+  Status AwaitLoss(std::chrono::milliseconds patience);
 
  private:
   template <typename T>
@@ -108,6 +109,11 @@ class RankMesh {
   Status StatusOf(Channel channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Records the first failure and answers the other ranks. Returns the recorded one.
   Status Fail(Failure failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Records that a rank is gone.
+  Status FailByLoss(uint32_t peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return Fail({absl::StatusCode::kUnavailable, absl::StrCat(NameOf(peer), " disconnected: ",
+                                                              gone_[peer], "; restart all ranks")});
+  }
   // Waits for a message.
   StatusOr<rpc::ReceivedSegment> Take(Channel channel, uint32_t peer, uint64_t number,
                                       size_t expected);

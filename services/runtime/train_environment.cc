@@ -12,12 +12,16 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
+std::string TrainEnvironment::CodePath(const std::string& codes, size_t rank) {
+  return absl::StrCat(codes, "/nn-worker-", rank, ".code");
+}
+
 std::string TrainEnvironment::ToText() const {
   return Json{{"config", config},
               {"overrides", overrides},
               {"resume", resume},
               {"result", result},
-              {"code", code}}
+              {"codes", codes}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -30,7 +34,7 @@ StatusOr<std::optional<TrainEnvironment>> TrainEnvironment::Get() {
                             .overrides = json.at("overrides"),
                             .resume = json.at("resume"),
                             .result = json.at("result"),
-                            .code = json.at("code")};
+                            .codes = json.at("codes")};
   } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat("environment variable ", kVariable, ": ", error.what(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +17,11 @@ struct TrainEnvironment {
   std::vector<std::string> overrides;  // "key=value", in order.
   std::string resume;                  // Value of nn-worker --resume.
   std::string result;                  // File for the result of the first rank.
-  std::string code;                    // File for the exit code that an nn-worker would have.
+  std::string codes;                   // Folder for the files of CodePath.
 
+  // Returns the file in which a rank notes the exit code that an nn-worker would have, and then a
+  // line with the reason of a failure.
+  static std::string CodePath(const std::string& codes, size_t rank);
   std::string ToText() const;
 
   // Returns the environment of this process; nothing if no simurgh train has started it. Errors:

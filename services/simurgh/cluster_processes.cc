@@ -161,10 +161,11 @@ Status ClusterProcesses::StartOne(const Program& program, size_t index) {
 
 StatusOr<pid_t> ClusterProcesses::StartProgram(const std::string& log) const {
   TrainEnvironment environment{
-      .resume = arguments_.resume, .result = result_path(), .code = code_path()};
+      .resume = arguments_.resume, .result = result_path(), .codes = logs_};
   std::error_code ignored;
-  for (const std::string& path : {result_path(), code_path()}) {
-    std::filesystem::remove(path, ignored);
+  std::filesystem::remove(result_path(), ignored);
+  for (size_t rank = 0; rank < config_.nn_worker.instances.size(); ++rank) {
+    std::filesystem::remove(TrainEnvironment::CodePath(logs_, rank), ignored);
   }
   environment.config = std::filesystem::absolute(config_.source.path, ignored).string();
   environment.overrides = config_.source.overrides;
@@ -278,51 +279,57 @@ void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
   // A daemon that has just started does not handle SIGTERM yet.
   if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
   const bool may_end = child.program.role != Role::kEmbedding || child.told_to_stop;
-  ExitCode code = CodeOf(wait_status);
-  if (code == ExitCode::kOk && is_program(child) && child.index == 0) {
-    const std::optional<int> of_training = TrainingCode();
-    if (!of_training) {
-      Say(absl::StrCat(child.name(), " ended without a training; it must open a Worker and take its "
-                                     "batches until there are no more"));
-    }
-    if (of_training != 0) code = ExitCode::kRuntimeFailure;
-  }
+  const auto [code, reason] = EndOf(child, wait_status);
   if (code == ExitCode::kOk && may_end) {
     if (IsFirstTrainer(child)) goes_on_elsewhere_ = false;
     return;
   }
-  if (Recover(child, wait_status)) return;
+  if (Recover(child, wait_status, code)) return;
   const std::string log = LogOf(child.name());
   Say(absl::StrCat(child.name(), " ", DescribeEnd(wait_status),
-                   may_end ? "" : " before the nn-workers", "; its log ", log, " ends with:"));
+                   may_end ? "" : " before the nn-workers", reason.empty() ? "" : ": ", reason,
+                   "; its log ", log, " ends with:"));
   std::cerr << LastLines(log, kLogLines);
   // A rank may fail because of another one, and still end first. So later failures are shown, too.
   if (failure_) return;
-  failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
+  failure_ = code == ExitCode::kBadConfiguration ? code : ExitCode::kRuntimeFailure;
   if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
 }
 
-bool ClusterProcesses::IsLoss(const Child& child, int wait_status) const {
-  if (WIFSIGNALED(wait_status)) return true;
-  const int start_again = static_cast<int>(ExitCode::kStartAgain);
-  if (WEXITSTATUS(wait_status) == start_again) return true;
-  // The program may end with another code than its rank.
-  return is_program(child) && TrainingCode() == start_again;
+ClusterProcesses::End ClusterProcesses::EndOf(const Child& child, int wait_status) const {
+  if (WIFSIGNALED(wait_status)) return {ExitCode::kStartAgain, ""};
+  const auto code = static_cast<ExitCode>(WEXITSTATUS(wait_status));
+  if (!is_program(child)) return {code, ""};
+  // The program may end with another code than its ranks, for example if torchrun has started them.
+  bool has_trained = false;
+  bool is_lost = false;
+  for (size_t rank = 0; rank < config_.nn_worker.instances.size(); ++rank) {
+    std::ifstream file(TrainEnvironment::CodePath(logs_, rank));
+    int of_rank = 0;
+    if (!(file >> of_rank)) continue;  // It runs elsewhere, or has not opened a worker.
+    has_trained = true;
+    if (of_rank == static_cast<int>(ExitCode::kOk)) continue;
+    if (of_rank == static_cast<int>(ExitCode::kStartAgain)) {
+      is_lost = true;
+      continue;
+    }
+    std::string reason;
+    std::getline(file >> std::ws, reason);
+    return {static_cast<ExitCode>(of_rank), reason};
+  }
+  if (code == ExitCode::kOk && !has_trained) {
+    return {ExitCode::kRuntimeFailure,
+            "it has not trained; open a Worker, and take its batches until there are no more"};
+  }
+  return {is_lost ? ExitCode::kStartAgain : code, ""};
 }
 
-std::optional<int> ClusterProcesses::TrainingCode() const {
-  int code = 0;
-  if (std::ifstream(code_path()) >> code) return code;
-  return std::nullopt;
-}
-
-bool ClusterProcesses::Recover(const Child& child, int wait_status) {
+bool ClusterProcesses::Recover(const Child& child, int wait_status, ExitCode code) {
   constexpr int kMaxLosses = 3;
   // Nn-workers notice the loss of another process, and end by themselves.
   constexpr std::chrono::seconds kGrace{5};
-  if (!config_.recovers() || !IsLoss(child, wait_status) || failure_ || child.told_to_stop) {
-    return false;
-  }
+  const bool is_lost = code == ExitCode::kStartAgain;
+  if (!config_.recovers() || !is_lost || failure_ || child.told_to_stop) return false;
   if (interrupted_ && !IsNeededToSave(child)) return false;
   const bool is_trainer = child.program.role == Role::kTrainer;
   if (start_again_ && child.program.role != Role::kEmbedding) return true;

@@ -66,9 +66,6 @@ class ClusterProcesses {
   std::string result_path() const { return logs_ + "/nn-worker-0.out"; }
 
  private:
-  // The file in which a program notes the exit code that an nn-worker would have.
-  std::string code_path() const { return logs_ + "/nn-worker-0.code"; }
-
   using Clock = std::chrono::steady_clock;
   enum class Role { kEmbedding, kLoader, kTrainer };
   struct Program {
@@ -115,12 +112,13 @@ class ClusterProcesses {
   // Returns whether nn-workers that stop need the daemon. An embedding worker can be started again.
   // A server that is started again reports to them that it has lost the rows.
   bool IsNeededToSave(const Child& child) const;
-  // Returns the exit code that a program has noted for its training; nothing: it has ended none.
-  std::optional<int> TrainingCode() const;
-  // Returns whether the child's end is the loss of a process, not a failure of its own.
-  bool IsLoss(const Child& child, int wait_status) const;
+  struct End {
+    ExitCode code;       // kStartAgain: a process was lost, so that it is no failure of the child.
+    std::string reason;  // The failure of a program; may be empty.
+  };
+  End EndOf(const Child& child, int wait_status) const;
   // Returns whether the daemon is started again, and training continues.
-  bool Recover(const Child& child, int wait_status);
+  bool Recover(const Child& child, int wait_status, ExitCode code);
   void StartTrainersAgain();
   void Say(const std::string& text) {
     if (view_) view_->Erase();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,6 +65,10 @@ class Collective {
 
   // Sends `reason` to the other ranks and ends all waits of this rank with it.
   virtual void Abort(const Status& reason) = 0;
+
+  // Waits, for `patience` at most, until another rank is lost or has failed. Returns that error, or
+  // OK if there is none. Threads: any.
+  virtual Status AwaitLoss(std::chrono::milliseconds /*patience*/) { return absl::OkStatus(); }
 };
 
 // Returns the Collective of a run with one rank: it leaves values unchanged.

@@ -137,6 +137,20 @@ void HostedNetwork::Fail(const Status& reason) {
   changed_.NotifyAll();
 }
 
+void HostedNetwork::FailUnlessLost(const Status& reason, std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  bool is_asked = false;
+  {
+    const MutexLock lock(mutex_);
+    while (asked_ == nullptr && !ended_ && failure_.ok() && changed_.WaitUntil(mutex_, deadline)) {
+    }
+    is_asked = asked_ != nullptr;
+  }
+  // The trainer waits for an answer, so the collective lives on.
+  const Status loss = is_asked ? collective_->AwaitLoss(patience) : absl::OkStatus();
+  Fail(loss.ok() || absl::IsCancelled(loss) ? reason : loss);
+}
+
 void HostedNetwork::End() {
   MutexLock lock(mutex_);
   ended_ = true;

@@ -89,6 +89,10 @@ class HostedNetwork final : public DenseNetwork {
 
   // Ends the trainer's present and later calls with an error, and then the program's.
   void Fail(const Status& reason);
+  // Does what Fail does, but first waits up to `patience` for the loss of another rank, which then
+  // is the error: a lost rank makes collectives of PyTorch raise, for example. Call it with several
+  // ranks. Threads: the program's.
+  void FailUnlessLost(const Status& reason, std::chrono::milliseconds patience);
   // Gives the program no further task but kEnd.
   void End();
 

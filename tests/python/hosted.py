@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "services/python"), str(ROOT / "tests/cases")]
 LIBRARY = pathlib.Path(os.environ.setdefault("SIMURGH_LIBRARY", str(ROOT / "build/release/lib/libsimurgh.so.1")))
 
-from case import clicks, expect, program, skip, write  # noqa: E402, F401
+from case import BIN, clicks, expect, free_port, program, skip, write  # noqa: E402, F401
 
 import numpy as np  # noqa: E402
 

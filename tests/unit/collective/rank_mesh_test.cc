@@ -210,5 +210,14 @@ TEST_CASE("A lost connection ends the run and names the rank") {
                "rank 1 of 2 (nn_worker.instances.1) disconnected: connection to");
 }
 
+TEST_CASE("A wait for a loss ends with the lost rank, or in time without one") {
+  JoinedPair pair;
+  REQUIRE(pair.ranks[0].status() == absl::OkStatus());
+  CHECK((*pair.ranks[0])->AwaitLoss(1ms) == absl::OkStatus());
+  pair.servers[1]->Cut();
+  CheckRefused((*pair.ranks[0])->AwaitLoss(10'000ms), absl::StatusCode::kUnavailable,
+               "rank 1 of 2 (nn_worker.instances.1) disconnected: connection to");
+}
+
 }  // namespace
 }  // namespace simurgh::testing
