@@ -236,7 +236,7 @@ TEST_CASE("A process that is lost during the last save costs a new start and lea
                                           : "nn-worker-0 ended with code 4; starting nn-workers"));
   CHECK(AucOf(command->output()) == AucOf(expected.output));
   CHECK(*FileSystem::Real().List(model) ==
-        std::vector<std::string>{"generation-2", "latest", "run", "step-1500/"});
+        std::vector<std::string>{"generation-2", "history.jsonl", "latest", "run", "step-1500/"});
 }
 
 TEST_CASE("A daemon that is lost while a stopped training saves costs at most the model") {
