@@ -318,6 +318,74 @@ SIMURGH_API int simurgh_loader_stop(simurgh_loader* loader);
  * loaders.timeout. */
 SIMURGH_API int simurgh_loader_close(simurgh_loader* loader);
 
+/* --- Trained models: predictions, the inputs of a network, rows by id.
+ *
+ * Processes rows as training did. A call uses one version of the model from its begin to its end.
+ *
+ *   simurgh_model_open(&options, &model);
+ *   simurgh_model_predict(model, &table, &result);
+ *   ... result.outputs[row * label_count + label] ...
+ *   simurgh_memory_release(result.memory);
+ *   simurgh_model_close(model);
+ *
+ * Threads: all functions but simurgh_model_close may be called by any number of threads at once.
+ */
+typedef struct simurgh_model simurgh_model;
+
+typedef struct simurgh_model_options {
+  uint64_t size;
+  const char* path;    /* The model's folder. */
+  const char* version; /* "latest", a step, or NULL: the best checkpoint, or else the newest. */
+  const char* const*
+      overrides; /* [override_count] "key=value", for vocabularies that are elsewhere. */
+  uint64_t override_count;
+  uint32_t follows;        /* 1: changes over to new checkpoints and deltas, as `simurgh serve`. */
+  uint32_t allows_plugins; /* 1: runs the plug-ins, native code, that the model names. */
+  const char* log_level;   /* NULL: "warn". */
+} simurgh_model_options;
+
+typedef struct simurgh_result {
+  uint64_t size;
+  uint64_t step;        /* Step of the version. */
+  uint64_t rows;        /* Rows of the table. */
+  const float* outputs; /* simurgh_model_predict: [rows][label_count] probabilities, or numbers in
+                         * the unit of the label; NaN in a bad row. Else NULL. */
+  const float* dense;   /* simurgh_model_features: [rows][dense_width]; NaN in a bad row. */
+  const float* embeddings; /* simurgh_model_features: [rows][embedding_width], pooled; NaN in a bad
+                            * row. */
+  uint64_t bad_rows;       /* Rows that cannot be parsed. The log has the first ones. */
+  simurgh_memory* memory;  /* Owner of the arrays: simurgh_memory_release. */
+} simurgh_result;
+
+/* Loads a model, and checks it by its probe. Errors: SIMURGH_INVALID without a model, or for one
+ * that cannot be used here; SIMURGH_FAILED for a damaged one. */
+SIMURGH_API int simurgh_model_open(const simurgh_model_options* options, simurgh_model** model);
+
+/* Describes what the model reads and predicts; rank, ranks and saves are 0. inputs->size must be
+ * set. Lifetime of the arrays: the model's. */
+SIMURGH_API int simurgh_model_inputs(simurgh_model* model, simurgh_inputs* inputs);
+
+/* Sets `step` to that of the version in use. */
+SIMURGH_API int simurgh_model_step(simurgh_model* model, uint64_t* step);
+
+/* Predicts the rows of a table, and takes over its stream. Columns are found by name; those of
+ * labels may be missing. result->size must be set. Errors: SIMURGH_INVALID for a missing column or
+ * another type, or if a program has the network. */
+SIMURGH_API int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStream* table,
+                                      simurgh_result* result);
+
+/* Computes what a network reads of the rows. Otherwise as simurgh_model_predict. */
+SIMURGH_API int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
+                                       simurgh_result* result);
+
+/* Reads rows of a feature's table by id. ids: [count], as `simurgh export embeddings` has them.
+ * weights: [count][dim], zeros for an id without a row. found: [count] 1 or 0. */
+SIMURGH_API int simurgh_model_rows(simurgh_model* model, const char* feature, const uint64_t* ids,
+                                   uint64_t count, float* weights, uint8_t* found);
+
+/* Frees the model, once no call is under way. */
+SIMURGH_API int simurgh_model_close(simurgh_model* model);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,7 @@
 #include "config/cluster_config.h"
 #include "services/library/inputs.h"
 #include "services/library/interface.h"
+#include "services/library/memory.h"
 #include "services/nn_worker/nn_worker.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/signals_blocked.h"
@@ -28,10 +29,6 @@
 #include "simurgh/simurgh.h"
 #include "telemetry/logging.h"
 #include "train/hosted_network.h"
-
-struct simurgh_memory {
-  std::shared_ptr<const void> owner;
-};
 
 namespace simurgh {
 namespace {

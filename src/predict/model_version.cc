@@ -313,8 +313,11 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
     model->common_ = std::make_shared<Common>(std::move(config), options, checkpoint.manifest);
   }
   const ClusterConfig& config = model->config();
+  const bool is_hosted = options.allow_hosted && config.model.is_hosted();
   if (!options.share) {
-    SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, config));
+    if (!is_hosted) {
+      SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, config));
+    }
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(checkpoint, config));
   }
   if (options.remote == nullptr) {
@@ -322,7 +325,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
                              LoadRows(checkpoint, config.tables, options.share.value_or(RowShare()),
                                       options.max_bytes, progress));
   }
-  if (!options.share) SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
+  if (!options.share && !is_hosted) SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
   return model;
 }
 
@@ -340,8 +343,11 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
   const Options& options = common_->options;
   std::shared_ptr<ModelVersion> model(new ModelVersion(delta));
   model->common_ = common_;
+  const bool is_hosted = options.allow_hosted && config.model.is_hosted();
   if (!options.share) {
-    SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
+    if (!is_hosted) {
+      SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
+    }
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(delta, config));
   }
   if (options.remote == nullptr) {
@@ -352,7 +358,9 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
     SIMURGH_ASSIGN_OR_RETURN(std::optional<ChangedIds> ids, ReadChangedIds(delta, config.tables));
     if (ids) model->parts_->changes = parts_->changes.With(checksum_, *std::move(ids));
   }
-  if (!options.share && checks_probe) SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model));
+  if (!options.share && !is_hosted && checks_probe) {
+    SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model));
+  }
   return model;
 }
 

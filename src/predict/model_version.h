@@ -59,6 +59,8 @@ class ModelVersion {
     // The servers of the rows; null: the rows are in this process.
     std::shared_ptr<RemoteRows> remote;
     size_t hot_row_bytes = 0;  // Cache size of each predictor, for rows of servers.
+    // Also loads a model whose network is a program's: for features and rows, not for predictions.
+    bool allow_hosted = false;
   };
 
   // Called with rows read and all rows; an error ends the load.

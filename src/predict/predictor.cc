@@ -22,10 +22,10 @@ struct Predictor::State {
       : shared(model.common_),
         common(*shared),
         batcher(std::move(row_batcher)),
-        dense(*model.parts_->dense),
         vectors(common.config.training.embedding_precision, common.layout.vector_dims()),
         unseen(common.config.tables.size()),
         missing(common.format.columns.size()) {
+    if (model.parts_->dense != nullptr) dense.emplace(*model.parts_->dense);
     const TrainingConfig& training = common.config.training;
     if (training.embeddings == TrainingConfig::Embeddings::kRows) {
       sent_rows.emplace(training.embedding_precision, common.layout.rows());
@@ -63,7 +63,7 @@ struct Predictor::State {
   const ModelVersion::Common& common;
   const std::vector<LabelScale> scales = LabelScalesOf(common.config.data);
   RowBatcher batcher;
-  DensePredictor dense;
+  std::optional<DensePredictor> dense;  // Nothing: a program has the network.
   const VectorCodec vectors;            // Encoding of embeddings.
   std::optional<RowCodec> sent_rows;    // Set if trainers get rows and pool them.
   std::vector<VectorCodec> row_codecs;  // Indexed by table.
@@ -207,16 +207,51 @@ std::span<const uint64_t> Predictor::unseen_ids() const { return state_->unseen;
 std::span<const uint64_t> Predictor::missing_cells() const { return state_->missing; }
 std::span<const Predictor::IdCount> Predictor::id_counts() const { return state_->id_counts; }
 
-Status Predictor::Predict(const ModelVersion& model, Batch& batch,
-                          std::vector<float>& probabilities) {
+StatusOr<MatrixView<const float>> Predictor::Embeddings(const ModelVersion& model, Batch& batch) {
   State& state = *state_;
-  probabilities.resize(batch.size() * state.common.format.labels.size());
-  if (batch.size() == 0) return absl::OkStatus();
   state.common.masks.AppendTo(batch);
   SIMURGH_RETURN_IF_ERROR(state.ReadRows(model, *batch.sparse));
   state.CountIds(*batch.sparse);
-  SIMURGH_RETURN_IF_ERROR(state.dense.Predict(*model.parts_->dense, state.Pool(*batch.sparse),
-                                              batch.dense.matrix(), probabilities));
+  return state.Pool(*batch.sparse);
+}
+
+Status Predictor::Rows(const ModelVersion& model, uint32_t table, std::span<const uint64_t> ids,
+                       std::span<float> weights, std::span<uint8_t> found) {
+  State& state = *state_;
+  state.found.resize(ids.size());
+  const ModelVersion::Parts& parts = *model.parts_;
+  if (state.remote) {
+    const RemoteReader::List list{table, ids, state.found};
+    SIMURGH_RETURN_IF_ERROR(
+        state.remote->Read(model.checksum(), parts.changes, std::span(&list, 1)));
+  } else {
+    parts.tables[table].Find(ids, state.found, state.scratch);
+  }
+  const TableConfig& config = state.common.config.tables[table];
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const std::span<float> row = weights.subspan(i * config.dim, config.dim);
+    found[i] = state.found[i] == nullptr ? 0 : 1;
+    if (found[i] == 1) {
+      WidenRow(config.precision, state.found[i], row);
+    } else {
+      std::ranges::fill(row, 0.0F);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status Predictor::Predict(const ModelVersion& model, Batch& batch,
+                          std::vector<float>& probabilities) {
+  State& state = *state_;
+  if (!state.dense) {
+    return absl::FailedPreconditionError(
+        "the model's network is a program's; compute it on the model's features");
+  }
+  probabilities.resize(batch.size() * state.common.format.labels.size());
+  if (batch.size() == 0) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(const MatrixView<const float> embeddings, Embeddings(model, batch));
+  SIMURGH_RETURN_IF_ERROR(
+      state.dense->Predict(*model.parts_->dense, embeddings, batch.dense.matrix(), probabilities));
   const ClusterConfig& config = state.common.config;
   ToPredictions(config.model.tasks, config.training.keep_negatives, model.parts_->calibrations,
                 probabilities);

@@ -77,6 +77,16 @@ class Predictor {
   // Errors: those of DensePredictor; those of RemoteRows::Read(), if servers have the rows.
   Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
+  // Sets what a network reads of a batch: the embeddings (B, embedding width), pooled as in
+  // training. batch: built by rows(); gets the masks of raw features behind its dense columns.
+  // Lifetime of the embeddings: until the next call. Errors: those of RemoteRows::Read().
+  StatusOr<MatrixView<const float>> Embeddings(const ModelVersion& model, Batch& batch);
+
+  // Reads rows of a table by id. Shape: weights (ids, dim), zeros for an id without a row; found
+  // (ids), 1 or 0. Errors: those of RemoteRows::Read().
+  Status Rows(const ModelVersion& model, uint32_t table, std::span<const uint64_t> ids,
+              std::span<float> weights, std::span<uint8_t> found);
+
   // Predicts the rows of requests as few batches. scored: one for each request.
   // Errors: those of Predict() and RowBatcher::Build(); FAILED_PRECONDITION of a plug-in.
   Status Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,

@@ -2,6 +2,7 @@
 
 from ._library import Error, InvalidError, LostError, version
 from .loader import Loader
+from .model import Features, Model
 from .programs import checkpoints, history, predict, program, train
 from .worker import Batch, Feature, Inputs, Worker
 
@@ -9,10 +10,12 @@ __all__ = [
     "Batch",
     "Error",
     "Feature",
+    "Features",
     "Inputs",
     "InvalidError",
     "Loader",
     "LostError",
+    "Model",
     "Worker",
     "checkpoints",
     "history",

@@ -133,7 +133,47 @@ class Samples(ctypes.Structure):
     ]
 
 
+class ModelOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("path", ctypes.c_char_p),
+        ("version", ctypes.c_char_p),
+        ("overrides", ctypes.POINTER(ctypes.c_char_p)),
+        ("override_count", ctypes.c_uint64),
+        ("follows", ctypes.c_uint32),
+        ("allows_plugins", ctypes.c_uint32),
+        ("log_level", ctypes.c_char_p),
+    ]
+
+
+class Result(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),
+        ("rows", ctypes.c_uint64),
+        ("outputs", ctypes.c_void_p),
+        ("dense", ctypes.c_void_p),
+        ("embeddings", ctypes.c_void_p),
+        ("bad_rows", ctypes.c_uint64),
+        ("memory", ctypes.c_void_p),
+    ]
+
+
 _FUNCTIONS = {
+    "model_open": [ctypes.POINTER(ModelOptions), ctypes.POINTER(ctypes.c_void_p)],
+    "model_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
+    "model_step": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)],
+    "model_predict": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
+    "model_features": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
+    "model_rows": [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+        ctypes.c_uint64,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+    ],
+    "model_close": [ctypes.c_void_p],
     "loader_open": [ctypes.POINTER(LoaderOptions), ctypes.POINTER(ctypes.c_void_p)],
     "loader_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
     "loader_rows": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)],

@@ -66,9 +66,8 @@ class Loader:
         table: what has the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
         data.columns by name. Waits while the trainer is busy. Returns False if training needs no more rows.
         """
-        capsule = stream_of(table)
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream")
-        return self._feed(_library.LIBRARY.simurgh_loader_feed_table, ctypes.c_void_p(pointer))
+        _capsule, pointer = pointer_of(table)
+        return self._feed(_library.LIBRARY.simurgh_loader_feed_table, pointer)
 
     def feed_ids(self, features, dense=None, labels=None, weights=None):
         """Feeds samples with ready ids.
@@ -199,3 +198,9 @@ def stream_of(table):
             "duckdb"
         )
     return table.__arrow_c_stream__()
+
+
+def pointer_of(table):
+    """Returns the capsule of a table's Arrow C stream, which owns it, and the address of the stream."""
+    capsule = stream_of(table)
+    return capsule, ctypes.c_void_p(ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream"))

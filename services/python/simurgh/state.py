@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 
+from ._library import InvalidError
+
 # simurgh_dtype of arrays that the model keeps; others are kept as unsigned numbers with the same bytes.
 _DTYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "uint64": 3, "float16": 4, "float32": 5, "float64": 6}
 _NAMES = {number: name for name, number in _DTYPES.items()}
@@ -83,3 +85,24 @@ def kept(array):
 def dtype_name(number):
     """Returns the numpy name of a simurgh_dtype."""
     return _NAMES[number]
+
+
+_OF_FORMAT = {"U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32",
+              "F64": "float64"}
+
+
+def read(checkpoint):
+    """Returns (text, arrays), the arguments of `unpack`, of a checkpoint's folder. See src/model/FORMAT.md."""
+    extra = json.loads((checkpoint / "manifest.json").read_text(encoding="utf-8"))["extra"]
+    if "program.state" not in extra:
+        raise InvalidError(f"{checkpoint}: the model's network is that of the configuration, not of a program")
+    data = (checkpoint / "program.safetensors").read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    arrays = {}
+    for name, tensor in json.loads(data[8:begin]).items():
+        if name in ("__metadata__", "sums"):
+            continue
+        first, end = tensor["data_offsets"]
+        array = np.frombuffer(bytearray(data[begin + first : begin + end]), _OF_FORMAT[tensor["dtype"]])
+        arrays[name] = array.reshape(tensor["shape"])
+    return extra["program.state"], arrays

@@ -2,12 +2,13 @@
 
 import ctypes
 import functools
+import pathlib
 import types
 
 import numpy as np
 import torch
 
-from . import _library, worker
+from . import _library, state, worker
 from ._library import InvalidError
 
 
@@ -324,6 +325,42 @@ class Worker(worker.Worker):
         tensor = torch.from_numpy(array)
         dtype = getattr(torch, kind)
         return tensor if tensor.dtype == dtype else tensor.view(dtype)
+
+
+def load(model, **objects):
+    """Restores networks and others from a checkpoint of a training that tracked them by these names.
+
+    model: a simurgh.Model; its version is read. objects: see Worker.track; those that are left out are not needed.
+    Errors: InvalidError for a model of another network, or names that it does not have.
+    """
+    text, arrays = state.read(pathlib.Path(model.path) / f"step-{model.step}")
+    saved = state.unpack(text, arrays, Worker._from_array)["objects"]
+    for name, one in objects.items():
+        if name not in saved:
+            raise InvalidError(f"{model.path} has the state of {', '.join(saved)}, and not of {name}")
+        _unwrapped(one).load_state_dict(saved[name])
+
+
+def predict(model, network, table, forward=None):
+    """Predicts rows with a network of one's own. Returns outputs (rows) or (rows, labels): logits, as in training.
+
+    model: a simurgh.Model, which gives the features of the rows in `table`. network: in eval mode meanwhile, and without
+    gradients. forward(features): called instead of network(features.dense, features.embeddings), with tensors in place of
+    the arrays of simurgh.Features. A row that cannot be parsed has NaN.
+    """
+    features = model.features(table)
+    features.dense = torch.from_numpy(features.dense)
+    features.joined = torch.from_numpy(features.joined)
+    features.embeddings = {name: torch.from_numpy(one) for name, one in features.embeddings.items()}
+    features.masks = {name: torch.from_numpy(one) for name, one in features.masks.items()}
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.no_grad():
+            outputs = forward(features) if forward else network(features.dense, features.embeddings)
+    finally:
+        network.train(was_training)
+    return outputs.detach().cpu().numpy()
 
 
 def _unwrapped(one):

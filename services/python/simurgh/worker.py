@@ -101,7 +101,7 @@ def _floats(values, what):
     return np.ascontiguousarray(array, np.float32)
 
 
-class _Memory:
+class Memory:
     """Owns the arrays of a task until the last of them is gone."""
 
     def __init__(self, handle):
@@ -117,7 +117,7 @@ class _Array:
         self.__array_interface__ = {"version": 3, "typestr": "<f4", "data": (address, False), "shape": shape}
 
 
-def _array(memory, address, shape):
+def array_of(memory, address, shape):
     if address is None or 0 in shape:
         return np.zeros(shape, np.float32)
     return np.asarray(_Array(memory, address, shape))
@@ -131,23 +131,23 @@ class Batch:
     """
 
     def __init__(self, inputs, task):
-        memory = _Memory(task.memory)
+        memory = Memory(task.memory)
         self.step = task.step
         self.rows = task.rows
         rows = task.rows
         width = inputs.dense_width
         masks = sum(feature.mask_width for feature in inputs.features)
-        every = _array(memory, task.dense, (rows, width + masks))
+        every = array_of(memory, task.dense, (rows, width + masks))
         self.dense = every[:, :width]
         self.masks = {
             feature.name: every[:, feature.first_mask_column : feature.first_mask_column + feature.mask_width]
             for feature in inputs.features
             if feature.mask_width > 0
         }
-        self.joined = _array(memory, task.embeddings, (rows, inputs.embedding_width))
+        self.joined = array_of(memory, task.embeddings, (rows, inputs.embedding_width))
         is_train = task.kind == _library.TRAIN
-        self.labels = _array(memory, task.labels, (rows, len(inputs.labels))) if is_train else None
-        self.weights = _array(memory, task.weights, (rows,)) if task.weights else None
+        self.labels = array_of(memory, task.labels, (rows, len(inputs.labels))) if is_train else None
+        self.weights = array_of(memory, task.weights, (rows,)) if task.weights else None
 
 
 class Worker:

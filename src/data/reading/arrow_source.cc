@@ -706,8 +706,8 @@ class ArrowSource : public ArrowRecords {
 
 class TableSource final : public ArrowSource {
  public:
-  explicit TableSource(const DataConfig& config)
-      : ArrowSource(/*module=*/nullptr, config, {"table"}, ReadOptions()) {}
+  TableSource(const DataConfig& config, const ReadOptions& options)
+      : ArrowSource(/*module=*/nullptr, config, {"table"}, options) {}
 
   Status Add(ArrowArrayStream* table) { return OpenData(std::make_unique<TableFile>(table)); }
   void End() { has_ended_ = true; }
@@ -810,7 +810,7 @@ class TableBatcher final : public ArrowTableBatcher {
 
   Status Add(ArrowArrayStream* table) override {
     if (source_ != nullptr) return source_->Add(table);
-    auto source = std::make_unique<TableSource>(config_);
+    auto source = std::make_unique<TableSource>(config_, options_);
     SIMURGH_RETURN_IF_ERROR(source->Add(table));
     source_ = source.get();
     SIMURGH_ASSIGN_OR_RETURN(

@@ -65,7 +65,7 @@ class ArrowTableBatcher {
   virtual void End() = 0;
   virtual uint64_t skipped_rows() const = 0;
 };
-// options: keep_negatives and seed apply.
+// options: keep_negatives, seed, ignore_labels and on_result apply.
 std::unique_ptr<ArrowTableBatcher> NewArrowTableBatcher(const DataConfig& config,
                                                         const std::vector<FeatureConfig>& features,
                                                         size_t batch_size,

@@ -82,6 +82,9 @@ struct ReadOptions {
   BadRowFile* bad_rows = nullptr;
 
   RowObserver on_row;  // May be empty.
+  // Called for each row, in order, before the batch with it: whether the batch has it. May be
+  // empty.
+  std::function<void(bool in_batch)> on_result;
   // Labels are 0 and weights 1, whatever their cells, and files or rows may lack their columns.
   bool ignore_labels = false;
   bool are_lines = false;       // The files have the format of LinesOf().

@@ -373,6 +373,7 @@ class FileBatchReader final : public BatchReader {
     ++parsed_rows_;
     const ParsedBlock::Note* const note = is_noted ? &parsed.notes[note_++] : nullptr;
     if (note != nullptr && note->problem.ok()) Warn(*note);
+    if (options_.on_result) options_.on_result(became == ParsedBlock::Row::kKept);
     if (options_.on_row) {
       options_.on_row(parsed.texts[text_++], became == ParsedBlock::Row::kKept);
     }

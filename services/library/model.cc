@@ -1,0 +1,305 @@
+// The part of the C interface that uses trained models.
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/mutex.h"
+#include "data/reading/arrow_source.h"
+#include "model/model_directory.h"
+#include "predict/model_version.h"
+#include "predict/predictor.h"
+#include "predict/served_versions.h"
+#include "services/library/inputs.h"
+#include "services/library/interface.h"
+#include "services/library/memory.h"
+#include "services/runtime/signals_blocked.h"
+#include "simurgh/simurgh.h"
+#include "telemetry/logging.h"
+#include "telemetry/metrics.h"
+
+namespace simurgh {
+namespace {
+
+using Version = std::shared_ptr<const ModelVersion>;
+
+constexpr size_t kBatchRows = 4'096;
+
+// The arrays of a simurgh_result.
+struct ResultMemory {
+  std::vector<float> outputs;
+  std::vector<float> dense;
+  std::vector<float> embeddings;
+};
+
+// Moves the rows of good inputs to their places among all inputs, and fills the others with NaN.
+void Spread(const std::vector<bool>& is_good, size_t width, std::vector<float>& numbers) {
+  size_t next = numbers.size();
+  numbers.resize(is_good.size() * width);
+  for (size_t row = is_good.size(); row-- > 0;) {
+    for (size_t i = width; i-- > 0;) {
+      numbers[row * width + i] =
+          is_good[row] ? numbers[--next] : std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+}
+
+StatusOr<ModelDirectory::Newest> FindCheckpoint(const std::string& path, const char* version) {
+  return ModelDirectory::FindHeld([&]() -> StatusOr<ModelDirectory::Newest> {
+    if (version == nullptr) return ModelDirectory::FindBest(path);
+    if (std::string_view(version) == "latest") return ModelDirectory::Find(path);
+    uint64_t step = 0;
+    if (!absl::SimpleAtoi(version, &step)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("version: '", version, "' is neither \"latest\" nor a step"));
+    }
+    return ModelDirectory::Find(absl::StrCat(path, "/step-", step));
+  });
+}
+
+}  // namespace
+}  // namespace simurgh
+
+struct simurgh_model {
+  simurgh::Status Open(const simurgh_model_options& options);
+  simurgh::Status CheckProcess() const;
+  // Errors: FAILED_PRECONDITION for a version whose inputs differ from the first one's.
+  simurgh::StatusOr<simurgh::Version> Current() const;
+  // Returns a predictor that fits the version. The caller gives it back.
+  simurgh::StatusOr<simurgh::Predictor> Take(const simurgh::ModelVersion& version);
+  void GiveBack(simurgh::Predictor predictor);
+  simurgh::Status Read(ArrowArrayStream* table, bool predicts, simurgh_result* result);
+  simurgh::Status ReadBatches(const simurgh::ModelVersion& version, simurgh::Predictor& predictor,
+                              ArrowArrayStream* table, bool predicts, simurgh_result* result);
+  simurgh::Status Rows(const char* feature, std::span<const uint64_t> ids, float* weights,
+                       uint8_t* found);
+
+  const pid_t process = getpid();
+  simurgh::MetricRegistry metrics;
+  std::unique_ptr<simurgh::ServedVersions> versions;  // Null: `fixed` is used.
+  simurgh::Version fixed;
+  simurgh::Version first;  // Describes the inputs.
+  std::optional<simurgh::InputsView> inputs;
+  simurgh::Mutex mutex;
+  std::vector<simurgh::Predictor> free ABSL_GUARDED_BY(mutex);
+};
+
+using simurgh::Status;
+using simurgh::StatusOr;
+
+Status simurgh_model::CheckProcess() const {
+  if (getpid() == process) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the model belongs to process ", process,
+                                                 ", which has forked this one; open models after "
+                                                 "the fork"));
+}
+
+Status simurgh_model::Open(const simurgh_model_options& options) {
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(options.size, sizeof(options), "simurgh_model_options"));
+  if (options.path == nullptr) return absl::InvalidArgumentError("path: missing");
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::InitLogging("model/0", options.log_level == nullptr ? "warn" : options.log_level));
+  simurgh::ModelVersion::Options loading{
+      .overrides = {options.overrides, options.overrides + options.override_count},
+      .allow_plugins = options.allows_plugins != 0,
+      .allow_hosted = true};
+  const simurgh::SignalsBlocked blocked;
+  // Errors of a folder are told at once, also where versions are followed.
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::ModelDirectory::Newest found,
+                           simurgh::FindCheckpoint(options.path, options.version));
+  const auto no_progress = [](uint64_t /*rows*/, uint64_t /*all_rows*/) {
+    return absl::OkStatus();
+  };
+  SIMURGH_ASSIGN_OR_RETURN(first,
+                           simurgh::ModelVersion::Load(found.checkpoint, loading, no_progress));
+  fixed = first;
+  if (options.follows != 0) {
+    versions = std::make_unique<simurgh::ServedVersions>(
+        simurgh::ServedVersions::Options{
+            .model = options.path,
+            .version = options.version == nullptr ? "latest" : options.version,
+            .loading = std::move(loading)},
+        metrics);
+  }
+  inputs.emplace(first->config(), /*rank=*/0, /*has_masks=*/true);
+  return absl::OkStatus();
+}
+
+StatusOr<simurgh::Version> simurgh_model::Current() const {
+  if (versions == nullptr) return fixed;
+  simurgh::Version current = versions->Current();
+  if (current == nullptr) return fixed;
+  const simurgh_inputs& known = inputs->get();
+  if (current->config().embedding_width() == known.embedding_width &&
+      current->config().features.size() == known.feature_count &&
+      current->format().labels.size() == known.label_count) {
+    return current;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(current->folder(),
+                   ": this version has other features or labels than the one "
+                   "that was opened; open the model again"));
+}
+
+StatusOr<simurgh::Predictor> simurgh_model::Take(const simurgh::ModelVersion& version) {
+  {
+    const simurgh::MutexLock lock(mutex);
+    while (!free.empty()) {
+      simurgh::Predictor predictor = std::move(free.back());
+      free.pop_back();
+      if (predictor.Fits(version)) return predictor;
+    }
+  }
+  return simurgh::Predictor::Create(version);
+}
+
+void simurgh_model::GiveBack(simurgh::Predictor predictor) {
+  const simurgh::MutexLock lock(mutex);
+  free.push_back(std::move(predictor));
+}
+
+Status simurgh_model::Read(ArrowArrayStream* table, bool predicts, simurgh_result* result) {
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(result->size, sizeof(*result), "simurgh_result"));
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
+  const Status status = ReadBatches(*version, predictor, table, predicts, result);
+  if (status.ok()) GiveBack(std::move(predictor));
+  return status;
+}
+
+Status simurgh_model::ReadBatches(const simurgh::ModelVersion& version,
+                                  simurgh::Predictor& predictor, ArrowArrayStream* table,
+                                  bool predicts, simurgh_result* result) {
+  const simurgh::ClusterConfig& config = version.config();
+  simurgh::DataConfig data = config.data;
+  data.on_bad_row = simurgh::DataConfig::OnBadRow::kSkip;
+  data.max_bad_share = 1;
+  std::vector<bool> is_good;
+  const auto tables = simurgh::NewArrowTableBatcher(
+      data, config.features, simurgh::kBatchRows,
+      {.on_result = [&](bool in_batch) { is_good.push_back(in_batch); }, .ignore_labels = true});
+  SIMURGH_RETURN_IF_ERROR(tables->Add(table));
+  tables->End();
+  auto memory = std::make_shared<simurgh::ResultMemory>();
+  std::vector<float> probabilities;
+  while (true) {
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<simurgh::Batch> batch, tables->Next());
+    if (!batch) break;
+    if (predicts) {
+      SIMURGH_RETURN_IF_ERROR(predictor.Predict(version, *batch, probabilities));
+      memory->outputs.insert(memory->outputs.end(), probabilities.begin(), probabilities.end());
+      continue;
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const auto embeddings, predictor.Embeddings(version, *batch));
+    const std::span<const float> numbers = embeddings.flat();
+    memory->embeddings.insert(memory->embeddings.end(), numbers.begin(), numbers.end());
+    memory->dense.insert(memory->dense.end(), batch->dense.values.begin(),
+                         batch->dense.values.end());
+  }
+  const simurgh_inputs& known = inputs->get();
+  *result = {.size = sizeof(*result), .step = version.step(), .rows = is_good.size()};
+  result->bad_rows = tables->skipped_rows();
+  if (predicts) {
+    simurgh::Spread(is_good, known.label_count, memory->outputs);
+    result->outputs = memory->outputs.data();
+  } else {
+    simurgh::Spread(is_good, known.embedding_width, memory->embeddings);
+    simurgh::Spread(is_good, known.dense_width, memory->dense);
+    result->embeddings = memory->embeddings.data();
+    result->dense = memory->dense.data();
+  }
+  result->memory = new simurgh_memory{std::move(memory)};
+  return absl::OkStatus();
+}
+
+Status simurgh_model::Rows(const char* feature, std::span<const uint64_t> ids, float* weights,
+                           uint8_t* found) {
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  const simurgh::ClusterConfig& config = version->config();
+  std::string names;
+  for (const simurgh::FeatureConfig& one : config.features) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", one.name);
+    if (one.name != feature) continue;
+    const size_t dim = config.tables[one.table_index].dim;
+    SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
+    const Status status = predictor.Rows(*version, one.table_index, ids,
+                                         {weights, ids.size() * dim}, {found, ids.size()});
+    if (status.ok()) GiveBack(std::move(predictor));
+    return status;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("feature '", feature, "' is not in the model; its features: ", names));
+}
+
+int simurgh_model_open(const simurgh_model_options* options, simurgh_model** model) {
+  return simurgh::library::Call([&]() -> Status {
+    *model = nullptr;
+    auto opened = std::make_unique<simurgh_model>();
+    SIMURGH_RETURN_IF_ERROR(opened->Open(*options));
+    *model = opened.release();
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_model_inputs(simurgh_model* model, simurgh_inputs* inputs) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(
+        simurgh::library::CheckSize(inputs->size, sizeof(*inputs), "simurgh_inputs"));
+    *inputs = model->inputs->get();
+    inputs->ranks = 0;
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_model_step(simurgh_model* model, uint64_t* step) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, model->Current());
+    *step = version->step();
+    return absl::OkStatus();
+  });
+}
+
+int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStream* table,
+                          simurgh_result* result) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    return model->Read(table, /*predicts=*/true, result);
+  });
+}
+
+int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
+                           simurgh_result* result) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    return model->Read(table, /*predicts=*/false, result);
+  });
+}
+
+int simurgh_model_rows(simurgh_model* model, const char* feature, const uint64_t* ids,
+                       uint64_t count, float* weights, uint8_t* found) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    return model->Rows(feature, {ids, count}, weights, found);
+  });
+}
+
+int simurgh_model_close(simurgh_model* model) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    delete model;
+    return absl::OkStatus();
+  });
+}

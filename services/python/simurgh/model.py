@@ -1,0 +1,146 @@
+"""Trained models: predictions, the inputs of a network, rows by id."""
+
+import ctypes
+import os
+
+import numpy as np
+
+from . import _library
+from ._library import InvalidError
+from .loader import pointer_of
+from .worker import array_of, inputs_of, Memory
+
+
+class Features:
+    """What a network reads of rows, as arrays that stay valid as long as they exist.
+
+    dense: (rows, dense width); masks: by feature, (rows, rows of the feature); joined: (rows, embedding width), all
+    features side by side; embeddings: by feature, (rows, dim), or (rows, rows of the feature, dim) of a raw one. A row
+    that cannot be parsed is NaN. step: step of the model's version. bad_rows: number of rows that cannot be parsed.
+    """
+
+    def __init__(self, inputs, result):
+        memory = Memory(result.memory)
+        rows = result.rows
+        masks = sum(feature.mask_width for feature in inputs.features)
+        width = inputs.dense_width
+        every = array_of(memory, result.dense, (rows, width + masks))
+        self.step = result.step
+        self.bad_rows = result.bad_rows
+        self.dense = every[:, :width]
+        self.masks = {
+            feature.name: every[:, feature.first_mask_column : feature.first_mask_column + feature.mask_width]
+            for feature in inputs.features
+            if feature.mask_width > 0
+        }
+        self.joined = array_of(memory, result.embeddings, (rows, inputs.embedding_width))
+
+        self.embeddings = {}
+        for feature in inputs.features:
+            columns = self.joined[:, feature.columns]
+            shape = (rows, feature.rows, feature.dim) if feature.rows > 1 else (rows, feature.dim)
+            self.embeddings[feature.name] = columns.reshape(shape)
+
+
+class Model:
+    """A trained model in memory, with the feature processing of its training:
+
+        model = simurgh.Model("clicks-model")
+        probabilities = model.predict(frame)
+
+    path: the model's folder. version: "latest" or a step; None: the best checkpoint, or else the newest. follow: changes
+    over to new checkpoints and deltas, as `simurgh serve` does; a call uses one version. overrides: texts "key=value",
+    for vocabularies that are elsewhere. allow_plugins: runs the plug-ins, native code, that the model names.
+    Errors: InvalidError without a model, or for one that cannot be used here; Error for a damaged one.
+    Threads: any. Calls of several threads run at the same time.
+    """
+
+    def __init__(self, path, *, version=None, follow=False, overrides=(), allow_plugins=False, log_level=None):
+        self._handle = None
+        self.path = os.fspath(path)
+        texts = [text.encode() for text in overrides]
+        options = _library.ModelOptions(
+            size=ctypes.sizeof(_library.ModelOptions),
+            path=os.fsencode(path),
+            version=None if version is None else str(version).encode(),
+            overrides=(ctypes.c_char_p * len(texts))(*texts),
+            override_count=len(texts),
+            follows=int(follow),
+            allows_plugins=int(allow_plugins),
+            log_level=None if log_level is None else log_level.encode(),
+        )
+        handle = ctypes.c_void_p()
+        _library.check(_library.LIBRARY.simurgh_model_open(options, handle))
+        self._handle = handle
+        self.inputs = inputs_of(_library.LIBRARY.simurgh_model_inputs, handle)
+
+    @property
+    def step(self):
+        """The step of the version in use."""
+        step = ctypes.c_uint64()
+        _library.check(_library.LIBRARY.simurgh_model_step(self._require(), step))
+        return step.value
+
+    def predict(self, table):
+        """Predicts rows. Returns (rows) float32 of one label, (rows, labels) of several; NaN for a bad row.
+
+        table: what has the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
+        the training data by name; those of labels may be missing. Probabilities are calibrated as `simurgh predict` does.
+        Errors: InvalidError for a missing column or another type, or if a program has the network.
+        """
+        result = self._read(_library.LIBRARY.simurgh_model_predict, table)
+        labels = len(self.inputs.labels)
+        array = array_of(Memory(result.memory), result.outputs, (result.rows, labels))
+        return array[:, 0] if labels == 1 else array
+
+    def features(self, table):
+        """Returns the Features of rows: what a network of one's own predicts with. table: see predict."""
+        return Features(self.inputs, self._read(_library.LIBRARY.simurgh_model_features, table))
+
+    def rows(self, feature, ids):
+        """Returns (weights, found) of a feature's rows by id: (ids, dim) float32, zeros for an id without a row, and (ids)
+        booleans. ids: integers from 0 to 2^64 - 1, as `simurgh export embeddings` has them.
+        """
+        dim = self.inputs.dims.get(feature)
+        if dim is None:
+            raise InvalidError(f"feature '{feature}' is not in the model; its features: {', '.join(self.inputs.dims)}")
+        ids = np.asarray(ids)
+        if ids.dtype.kind not in "iu" or ids.ndim != 1:
+            raise InvalidError(f"ids: shape {ids.shape} and type {ids.dtype}, expected one dimension of integers")
+        ids = np.ascontiguousarray(ids, np.uint64)
+        weights = np.empty((len(ids), dim), np.float32)
+        found = np.empty(len(ids), np.uint8)
+        _library.check(
+            _library.LIBRARY.simurgh_model_rows(
+                self._require(), feature.encode(), ids.ctypes.data, len(ids), weights.ctypes.data, found.ctypes.data
+            )
+        )
+        return weights, found.astype(bool)
+
+    def _read(self, function, table):
+        capsule, pointer = pointer_of(table)
+        result = _library.Result(size=ctypes.sizeof(_library.Result))
+        _library.check(function(self._require(), pointer, result))
+        del capsule  # It owns the stream until here.
+        return result
+
+    def _require(self):
+        if self._handle is None:
+            raise InvalidError("the model is closed; open it again")
+        return self._handle
+
+    def close(self):
+        """Frees the model. Arrays that it has returned stay valid."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            _library.check(_library.LIBRARY.simurgh_model_close(handle))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None) is not None:
+            _library.LIBRARY.simurgh_model_close(self._handle)
