@@ -41,8 +41,8 @@ def kill(daemon):
 
 def torchrun(ranks, *words):
     """The start of a command line that runs a program's ranks by torchrun."""
-    # PyTorch 1 with Python 3.11 needs another value than 0 for redirects.
-    old = ["--redirects=3", "--tee=3", "--log_dir=torchrun"] if torch.__version__ < "2" else []
+    # PyTorch 1 with Python 3.11 cannot take the default of these two.
+    old = ["--redirects=1", "--tee=1", "--log_dir=torchrun"] if torch.__version__ < "2" else []
     return [sys.executable, "-B", "-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--master_addr=127.0.0.1",
             f"--master_port={free_port()}", "--monitor_interval=0.2", *old, *words]
 
@@ -89,7 +89,7 @@ class Training:
         self._errors.close()
         ended = self._process.returncode
         expect(ended == code, f"{self.name}: exit code {ended}, expected {code}; it printed:\n{self.out}{self.err[-2000:]}\n"
-                              f"its program logged:\n{self.log()[-4000:]}")
+                              f"its program logged:\n{self.log()[-2000:]}")
         return self.out
 
     def log(self, daemon="program-0"):

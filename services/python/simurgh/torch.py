@@ -216,21 +216,32 @@ class Worker(worker.Worker):
         self._batch = None
 
     def sum(self, network):
-        """Replaces the gradients of a network by their means over the ranks.
+        """Replaces the gradients and the floating-point buffers of a network by their means over the ranks.
 
-        An alternative to DistributedDataParallel. Call it between backward() and the optimizer's step, on all ranks. The
-        networks of all ranks must begin with equal weights, as from one seed.
+        An alternative to DistributedDataParallel. Call it between the forward pass and the optimizer's step, on all
+        ranks; a rank without gradients, such as one with an empty batch, has zeros. The networks of all ranks must begin
+        with equal weights, as from one seed. Buffers are statistics of batch norm, for example.
         """
         if self.inputs.ranks == 1:
             return
-        gradients = [weight.grad for weight in _unwrapped(network).parameters() if weight.grad is not None]
-        flat = torch.cat([one.detach().reshape(-1).to("cpu", torch.float32) for one in gradients])
+        network = _unwrapped(network)
+        weights = [weight for weight in network.parameters() if weight.requires_grad]
+        buffers = [one for one in network.buffers() if one.is_floating_point()]
+        has_gradient = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.float32)
+        parts = [torch.zeros_like(one) if one.grad is None else one.grad for one in weights] + buffers
+        flat = torch.cat([has_gradient, *(one.detach().reshape(-1).to("cpu", torch.float32) for one in parts)])
         super().sum(flat.numpy())
         flat /= self.inputs.ranks
-        offset = 0
-        for one in gradients:
-            one.copy_(flat[offset : offset + one.numel()].view_as(one))
-            offset += one.numel()
+        means = flat[len(weights) :].split([one.numel() for one in parts])
+        with torch.no_grad():
+            for weight, has_some, mean in zip(weights, flat, means):
+                if has_some == 0:
+                    continue  # No rank has one.
+                if weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
+                weight.grad.copy_(mean.view_as(weight))
+            for one, mean in zip(buffers, means[len(weights) :]):
+                one.copy_(mean.view_as(one))
 
     def _make_batch(self, task):
         is_train = task.kind == _library.TRAIN
