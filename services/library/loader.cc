@@ -1,5 +1,6 @@
 // The part of the C interface with which a program feeds a training.
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -113,16 +114,29 @@ Status simurgh_loader::CheckSamples(const simurgh_samples& samples) const {
   if (samples.labels == nullptr || (samples.dense == nullptr && known.dense_width > 0)) {
     return absl::InvalidArgumentError("simurgh_samples: dense numbers or labels are missing");
   }
+  for (uint64_t row = 0; samples.weights != nullptr && row < samples.rows; ++row) {
+    const float weight = samples.weights[row];
+    if (std::isfinite(weight) && weight >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("weights: sample ", row, " has ", weight,
+                                                   ", expected a finite number, at least 0"));
+  }
   for (uint64_t i = 0; i < known.feature_count; ++i) {
-    const uint64_t* const offsets = samples.features[i].offsets;
-    if (offsets == nullptr) continue;
-    bool ascends = offsets[0] == 0;
-    for (uint64_t row = 0; row < samples.rows && ascends; ++row) {
-      ascends = offsets[row] <= offsets[row + 1];
+    const simurgh_ids& of = samples.features[i];
+    const std::string place = absl::StrCat("feature '", known.features[i].name, "': ");
+    bool ascends = of.offsets == nullptr || of.offsets[0] == 0;
+    for (uint64_t row = 0; of.offsets != nullptr && row < samples.rows && ascends; ++row) {
+      ascends = of.offsets[row] <= of.offsets[row + 1];
     }
-    if (ascends) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("feature '", known.features[i].name, "': its offsets do not ascend from 0"));
+    if (!ascends) {
+      return absl::InvalidArgumentError(absl::StrCat(place, "its offsets do not ascend from 0"));
+    }
+    if (of.weights == nullptr) continue;
+    const uint64_t count = of.offsets == nullptr ? samples.rows : of.offsets[samples.rows];
+    for (uint64_t id = 0; id < count; ++id) {
+      if (std::isfinite(of.weights[id])) continue;
+      return absl::InvalidArgumentError(absl::StrCat(place, "id ", id, " has the weight ",
+                                                     of.weights[id], ", expected a finite number"));
+    }
   }
   return absl::OkStatus();
 }

@@ -47,6 +47,12 @@ def torchrun(ranks, *words):
             f"--master_port={free_port()}", "--monitor_interval=0.2", *old, *words]
 
 
+def write_program(name, text):
+    """Writes a program as NAME.py."""
+    pathlib.Path(f"{name}.py").write_text(_HEAD.format(
+        tests=str(ROOT / "tests/python"), package=str(ROOT / "services/python"), name=name) + textwrap.dedent(text))
+
+
 class Training:
     """A training of NAME.py that runs. servers, ranks, loaders: numbers of them. launcher: see torchrun."""
 
@@ -64,8 +70,7 @@ class Training:
                     "training.progress_interval=100ms", *overrides]
         if loaders > 0:
             settings.append(f"loaders.instances=[{','.join(['{}'] * loaders)}]")
-        pathlib.Path(f"{name}.py").write_text(_HEAD.format(
-            tests=str(ROOT / "tests/python"), package=str(ROOT / "services/python"), name=name) + textwrap.dedent(text))
+        write_program(name, text)
         words = [str(BIN / "simurgh"), "train", config, "--logs", str(self.logs)]
         words += [word for one in settings for word in ("--set", one)]
         words += ["--", *(launcher or [sys.executable, "-B"]), f"{name}.py"]

@@ -81,6 +81,8 @@ class Loader:
         unknown = sorted(set(features) - set(names))
         if unknown:
             raise InvalidError(f"feature '{unknown[0]}' is not in the configuration; its features: {', '.join(names)}")
+        if labels is None:
+            raise InvalidError("labels are missing; NaN stands for a label that is not known")
         labels = np.ascontiguousarray(labels, np.float32).reshape(-1, len(self.inputs.labels))
         rows = len(labels)
         keep = []  # What the C structs refer to.
@@ -89,11 +91,14 @@ class Loader:
             if array is None:
                 return None
             array = np.ascontiguousarray(array)
-            if array.dtype.kind == "f" and np.dtype(dtype).kind == "u":
-                raise InvalidError(f"{what}: has the type {array.dtype}, expected integers")
-            array = array.astype(dtype, copy=False)
+            kinds, expected = ("iu", "integers") if dtype == np.uint64 else ("fiub", "numbers")
+            if array.dtype.kind not in kinds and array.size > 0:
+                raise InvalidError(f"{what}: has the type {array.dtype}, expected {expected}")
             if array.shape != shape:
                 raise InvalidError(f"{what}: has the shape {array.shape}, expected {shape}")
+            if dtype == np.uint64 and array.dtype.kind == "i" and array.size > 0 and array.min() < 0:
+                raise InvalidError(f"{what}: has {array.min()}, expected integers from 0 to 2^64 - 1")
+            array = array.astype(dtype, copy=False)
             keep.append(array)
             return array.ctypes.data
 
@@ -105,6 +110,10 @@ class Loader:
             if not isinstance(given, tuple):
                 slot.ids = address(given, np.uint64, (rows,), f"feature '{name}'")
                 continue
+            if len(given) not in (2, 3):
+                raise InvalidError(
+                    f"feature '{name}': a tuple of {len(given)}, expected (offsets, ids) or (offsets, ids, weights)"
+                )
             offsets, values, *of_ids = given
             count = int(offsets[-1]) if len(offsets) > 0 else 0
             slot.offsets = address(offsets, np.uint64, (rows + 1,), f"offsets of feature '{name}'")
