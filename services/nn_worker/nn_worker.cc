@@ -50,6 +50,14 @@ constexpr std::chrono::seconds kEndGrace{2};
 // Time for loaders to submit their next batch and receive the result of the run.
 constexpr std::chrono::seconds kLoaderGrace{2};
 
+// Warns of keys of the configuration that a program's network does not use.
+void WarnOfUnused(const ClusterConfig& config) {
+  constexpr std::string_view kOptimizer = "training.dense_optimizer";
+  const bool is_set = std::ranges::any_of(
+      config.settings, [&](const auto& setting) { return setting.first.starts_with(kOptimizer); });
+  if (is_set) spdlog::warn("{} has no effect: the program has its own optimizer", kOptimizer);
+}
+
 class NnWorker : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, NnWorkerOptions options) {
@@ -64,6 +72,7 @@ class NnWorker : public Daemon {
                                FindUpdatePoint(context.config(), update, &daemon->takes_newest_));
       SIMURGH_RETURN_IF_ERROR(daemon->BeginUpdate(update));
     }
+    if (options.hosted != nullptr) WarnOfUnused(context.config());
     const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
     SIMURGH_ASSIGN_OR_RETURN(
         daemon->job_, TrainingJob::Create(context.config(), context.metrics(), context.index(),

@@ -49,7 +49,10 @@ Requires-Python: >=3.9
 Requires-Dist: numpy
 Provides-Extra: torch
 Requires-Dist: torch; extra == "torch"
+Description-Content-Type: text/markdown
+
 TEXT
+cat services/python/README.md >>"$about/METADATA"
 cat >"$about/WHEEL" <<'TEXT'
 Wheel-Version: 1.0
 Generator: simurgh
