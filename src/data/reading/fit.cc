@@ -305,6 +305,16 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
       statistics[one.key] = FittedScales(one);
       continue;
     }
+    if (config.train.empty()) {  // Programs feed the numbers.
+      if (!IsTarget(one.kind)) {
+        spdlog::warn(
+            "{}: there are no training files to find its mean and stddev in, so tables' "
+            "numbers are not scaled; give it both",
+            one.name);
+      }
+      statistics[one.key] = {one.kind == ColumnConfig::Kind::kWeight ? 1.0 : 0.0, 1.0};
+      continue;
+    }
     double stddev = 0;
     SIMURGH_RETURN_IF_ERROR(TakeDeviation(one, stddev));
     statistics[one.key] = {one.moments.mean(), stddev};

@@ -41,6 +41,17 @@ FeatureConfig Quantiles(const std::string& column, uint32_t count) {
   return feature;
 }
 
+TEST_CASE("Without training files numbers are not scaled, and weights are as they are") {
+  DataConfig config;
+  config.columns = {{.name = "price", .kind = ColumnConfig::Kind::kDense, .fit = true},
+                    {.name = "weight", .kind = ColumnConfig::Kind::kWeight, .fit = true}};
+  std::vector<FeatureConfig> features;
+  REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+  CHECK(config.columns[0].mean == 0);
+  CHECK(config.columns[0].stddev == 1);
+  CHECK(config.columns[1].mean == 1);
+}
+
 TEST_CASE("Criteo's dense columns, fitted, have mean 0 and deviation 1 where they are there") {
   const TemporaryFolder folder;
   DataConfig config = Criteo({folder.Write("a.tsv", GeneratedText())});
