@@ -308,8 +308,8 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
     if (config.train.empty()) {  // Programs feed the numbers.
       if (!IsTarget(one.kind)) {
         spdlog::warn(
-            "{}: there are no training files to find its mean and stddev in, so tables' "
-            "numbers are not scaled; give it both",
+            "{}: no training files tell its mean and stddev, so numbers of tables are not scaled; "
+            "give it both",
             one.name);
       }
       statistics[one.key] = {one.kind == ColumnConfig::Kind::kWeight ? 1.0 : 0.0, 1.0};
