@@ -152,11 +152,12 @@ def tensors_of(path):
 
 
 def write_tensors(path, tensors):
-    """Writes float32 arrays as a safetensors file."""
+    """Writes arrays of float32 and uint64 as a safetensors file."""
     header, data = {}, b""
     for name, array in tensors.items():
-        raw = np.ascontiguousarray(array, "<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        kind, dtype = ("U64", "<u8") if array.dtype == np.uint64 else ("F32", "<f4")
+        raw = np.ascontiguousarray(array, dtype).tobytes()
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     head = json.dumps(header).encode()
     pathlib.Path(path).write_bytes(len(head).to_bytes(8, "little") + head + data)
