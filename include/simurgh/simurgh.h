@@ -2,15 +2,16 @@
  *
  * C11, libsimurgh.so. Functions return SIMURGH_OK or another simurgh_code, and then
  * simurgh_last_error() has the text that the command line would print. Strings are UTF-8 and end in
- * a zero. Handles are opaque. Numbers of arrays are in the byte order of the machine, row-major and
- * without gaps.
+ * a zero. Pointers must not be NULL unless a comment says so; the functions that close and release
+ * accept NULL. Handles are opaque. Numbers of arrays are in the byte order of the machine, row-major
+ * and without gaps.
  *
  * Structs that the caller fills begin with `size`, which is sizeof of the struct, so that later
  * versions can add members. Set members that are not used to zero.
  *
  * Threads: a handle has one owner at a time, except where a function says otherwise. Different
  * handles may be used by different threads. After fork(), the child must not use handles of its
- * parent: functions then return SIMURGH_INVALID.
+ * parent: functions that train, feed or predict then return SIMURGH_INVALID.
  */
 #ifndef SIMURGH_SIMURGH_H_
 #define SIMURGH_SIMURGH_H_
@@ -69,8 +70,8 @@ typedef struct simurgh_tensor {
   const void* data;
 } simurgh_tensor;
 
-/* What a program keeps in a model besides the rows: weights, the state of its optimizer, and a text
- * for what is no tensor. The model keeps both byte by byte. */
+/* What a program keeps in a model besides the rows: tensors, such as weights and the state of its
+ * optimizer, and a text for everything else. The model keeps both byte by byte. */
 typedef struct simurgh_state {
   const char* name; /* Name of the network, such as its class; shown by `simurgh model info`. */
   const char* text; /* At most 8 MiB. */
@@ -139,14 +140,18 @@ typedef struct simurgh_inputs {
   uint64_t batch_size; /* Most samples of a batch. */
   uint32_t rank;
   uint32_t ranks;
-  uint32_t saves; /* 1: the training has a folder for its model, so the program must answer
-                   * SIMURGH_SAVE. */
+  uint32_t saves;    /* 1: the training has a folder for its model, so the program must answer
+                      * SIMURGH_SAVE, and SIMURGH_PREDICT for a few rows of each checkpoint. */
+  uint32_t predicts; /* 1: the training evaluates, or saves: the program must answer
+                      * SIMURGH_PREDICT. */
+  uint32_t weighs;   /* 1: the samples have weights. */
 } simurgh_inputs;
 
 enum simurgh_task_kind {
   SIMURGH_NONE = 0,    /* Nothing to do yet. */
   SIMURGH_TRAIN = 1,   /* Compute gradients of a batch: simurgh_worker_finish. */
-  SIMURGH_PREDICT = 2, /* Predict a batch of an evaluation: simurgh_worker_predicted. */
+  SIMURGH_PREDICT = 2, /* Predict a batch of an evaluation, or of a checkpoint's probe:
+                        * simurgh_worker_predicted. */
   SIMURGH_SAVE = 3,    /* Hand out the state: simurgh_worker_saved. */
   SIMURGH_RESTORE = 4, /* Take over `state`: simurgh_worker_restored. */
   SIMURGH_END = 5      /* Training has ended. */
@@ -291,7 +296,8 @@ SIMURGH_API int simurgh_loader_open(const simurgh_loader_options* options, simur
  * loader's. */
 SIMURGH_API int simurgh_loader_inputs(simurgh_loader* loader, simurgh_inputs* inputs);
 
-/* Sets `rows` to the number of this loader's first rows that training has had. */
+/* Sets `rows` to the number of rows of this loader that training had before. Feed the rows after
+ * them. */
 SIMURGH_API int simurgh_loader_rows(simurgh_loader* loader, uint64_t* rows);
 
 /* Feeds the rows of a table, and takes over its stream, which is released also after an error.

@@ -37,7 +37,10 @@ InputsView::InputsView(const ClusterConfig& config, uint32_t rank, bool has_mask
              .batch_size = config.training.batch_size,
              .rank = rank,
              .ranks = static_cast<uint32_t>(config.nn_worker.instances.size()),
-             .saves = config.checkpoint.directory.empty() ? 0U : 1U};
+             .saves = config.checkpoint.directory.empty() ? 0U : 1U,
+             .weighs = HasSampleWeights(config.data) ? 1U : 0U};
+  const bool evaluates = !config.data.validation.empty() || !config.data.test.empty();
+  inputs_.predicts = evaluates || inputs_.saves == 1 ? 1 : 0;
 }
 
 }  // namespace simurgh

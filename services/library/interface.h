@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "services/runtime/train_environment.h"
+#include "simurgh/arrow_c_data.h"
 
 namespace simurgh::library {
 
@@ -25,6 +26,22 @@ Status CheckPointer(const void* pointer, const std::string& name);
 // Checks the `size` member of a struct that the caller has filled. name: the struct's, for the
 // error.
 Status CheckSize(uint64_t given, uint64_t known, const char* name);
+
+// Releases a table that nothing has taken over, at the end of a call.
+//
+// Threads: one owner.
+class ReleasedTable {
+ public:
+  explicit ReleasedTable(ArrowArrayStream* table) : table_(table) {}
+  ~ReleasedTable() {
+    if (table_->release != nullptr) table_->release(table_);
+  }
+  ReleasedTable(const ReleasedTable&) = delete;
+  ReleasedTable& operator=(const ReleasedTable&) = delete;
+
+ private:
+  ArrowArrayStream* const table_;
+};
 
 struct ConfigChoice {
   std::string path;

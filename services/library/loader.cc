@@ -211,6 +211,7 @@ int simurgh_loader_rows(simurgh_loader* loader, uint64_t* rows) {
 
 int simurgh_loader_feed_table(simurgh_loader* loader, struct ArrowArrayStream* table, int* wanted) {
   return simurgh::library::Call([&]() -> Status {
+    const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(loader->CheckProcess());
     if (loader->builder) {
       return absl::InvalidArgumentError(
@@ -240,6 +241,11 @@ int simurgh_loader_feed_samples(simurgh_loader* loader, const simurgh_samples* s
     }
     if (!loader->builder) {
       const simurgh::ClusterConfig& config = *loader->config;
+      if (config.training.keep_negatives < 1) {
+        return absl::InvalidArgumentError(
+            "training.keep_negatives: samples with ready ids are not left out; set it to 1, or feed "
+            "tables");
+      }
       loader->builder.emplace(simurgh::NewBuilder(config.data, config.features));
     }
     SIMURGH_ASSIGN_OR_RETURN(const bool more, loader->FeedSamples(*samples));
@@ -272,7 +278,7 @@ int simurgh_loader_stop(simurgh_loader* loader) {
 
 int simurgh_loader_close(simurgh_loader* loader) {
   return simurgh::library::Call([&]() -> Status {
-    SIMURGH_RETURN_IF_ERROR(loader->CheckProcess());
+    if (loader != nullptr) SIMURGH_RETURN_IF_ERROR(loader->CheckProcess());
     delete loader;
     return absl::OkStatus();
   });

@@ -275,6 +275,7 @@ int simurgh_model_step(simurgh_model* model, uint64_t* step) {
 int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStream* table,
                           simurgh_result* result) {
   return simurgh::library::Call([&]() -> Status {
+    const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     return model->Read(table, /*predicts=*/true, result);
   });
@@ -283,6 +284,7 @@ int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStream* table,
 int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
                            simurgh_result* result) {
   return simurgh::library::Call([&]() -> Status {
+    const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     return model->Read(table, /*predicts=*/false, result);
   });
@@ -298,7 +300,7 @@ int simurgh_model_rows(simurgh_model* model, const char* feature, const uint64_t
 
 int simurgh_model_close(simurgh_model* model) {
   return simurgh::library::Call([&]() -> Status {
-    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    if (model != nullptr) SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     delete model;
     return absl::OkStatus();
   });

@@ -35,6 +35,7 @@ namespace {
 
 constexpr uint64_t kMaxText = uint64_t{8} << 20;
 constexpr uint32_t kMaxDimensions = 64;
+constexpr uint64_t kMaxNumbers = uint64_t{1} << 40;
 
 // The arrays of a simurgh_state that the library returns.
 class StateView {
@@ -87,6 +88,14 @@ StatusOr<ProgramState> CopyState(const simurgh_state& given) {
     }
     TensorSpec spec{
         name, static_cast<DType>(tensor.dtype), {tensor.shape, tensor.shape + tensor.dimensions}};
+    uint64_t numbers = 1;
+    for (const uint64_t length : spec.shape) {
+      if (length > 0 && numbers > kMaxNumbers / length) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(place, ".shape: more than 2^40 numbers; split the tensor"));
+      }
+      numbers *= length;
+    }
     const size_t bytes = spec.rows() * spec.row_bytes();
     if (bytes > 0) {
       SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(tensor.data, place + ".data"));
@@ -303,7 +312,7 @@ int simurgh_worker_next(simurgh_worker* worker, uint64_t timeout_ms, simurgh_tas
     task->dense = next->dense.flat().data();
     task->embeddings = next->embeddings.flat().data();
     task->labels = next->labels.data();
-    task->weights = next->weights.empty() ? nullptr : next->weights.data();
+    task->weights = worker->inputs->get().weighs == 0 ? nullptr : next->weights.data();
     task->memory = new simurgh_memory{next->memory};
     return absl::OkStatus();
   });

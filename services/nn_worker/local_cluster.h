@@ -46,7 +46,8 @@ class LocalCluster : public EmbeddingPort, public ClusterPort {
   StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call) override;
   // The servers end with the process.
   void EndRun(const StepId& /*step_id*/, std::chrono::milliseconds /*timeout*/) override {}
-  void StopAfter(std::chrono::milliseconds /*pause*/) override {}
+  // Only pulls wait, for pushes that a stopped training may not make: there is no pause.
+  void StopAfter(std::chrono::milliseconds /*pause*/) override { Stop(); }
 
   // Returns the servers, which the worker owns. Requires that no call is in flight.
   const std::vector<ParameterServer*>& servers() const { return servers_; }

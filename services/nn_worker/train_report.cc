@@ -190,10 +190,12 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
   }
   const std::string& folder = config.checkpoint.directory;
   std::string folders = folder.empty() ? "MODEL" : ShellWord(folder);
-  std::string text = fmt::format(
-      "nothing was trained: {}; to go on, use simurgh update {} --data FILE, {}or another "
-      "checkpoint.directory",
-      reason, folders, remedy);
+  // Updates compute the network of the configuration.
+  const std::string update =
+      config.model.is_hosted() ? "" : fmt::format("simurgh update {} --data FILE, ", folders);
+  std::string text =
+      fmt::format("nothing was trained: {}; to go on, use {}{}or another checkpoint.directory",
+                  reason, update, remedy);
   if (folder.empty()) return text;
   // The folder of the first training of `simurgh train --refit`.
   const std::string trial = folder + "-trial";

@@ -321,6 +321,8 @@ ClusterProcesses::End ClusterProcesses::EndOf(const Child& child, int wait_statu
     return {ExitCode::kRuntimeFailure,
             "it has not trained; open a Worker, and take its batches until there are no more"};
   }
+  // torchrun ends with 1 after SIGTERM.
+  if (child.told_to_stop && has_trained && !is_lost) return {ExitCode::kOk, ""};
   return {is_lost ? ExitCode::kStartAgain : code, ""};
 }
 

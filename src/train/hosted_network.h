@@ -32,7 +32,7 @@ struct ProgramState {
   };
 
   std::string name;  // Name of the network, such as its class.
-  std::string text;
+  std::string text;  // Everything that is no tensor.
   std::vector<Tensor> tensors;
 };
 

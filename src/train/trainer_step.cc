@@ -163,7 +163,8 @@ Status Trainer::SkippedError(uint64_t last_step) {
     cause = absl::StrCat(
         "weights and embeddings are finite but too large; lower ", rate,
         " or those of the tables, and check dense columns and weights of losses for very large "
-        "numbers");
+        "numbers",
+        network_.parameters().empty() ? ", and the program's loss for labels that are NaN" : "");
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "training: the last ", skipped_in_row_, " steps (training.max_skipped_steps), up to step ",

@@ -80,6 +80,8 @@ class Inputs(ctypes.Structure):
         ("rank", ctypes.c_uint32),
         ("ranks", ctypes.c_uint32),
         ("saves", ctypes.c_uint32),
+        ("predicts", ctypes.c_uint32),
+        ("weighs", ctypes.c_uint32),
     ]
 
 

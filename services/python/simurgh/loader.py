@@ -1,4 +1,4 @@
-"""Feeds a training with rows of this program's own making."""
+"""Feeds a training with rows that this program makes."""
 
 import concurrent.futures
 import ctypes
@@ -63,7 +63,7 @@ class Loader:
     def feed(self, table):
         """Feeds the rows of a table of raw columns, which are processed as those of files.
 
-        table: what has the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
+        table: an object with the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
         data.columns by name. Waits while the trainer is busy. Returns False if training needs no more rows.
         """
         _capsule, pointer = pointer_of(table)
@@ -190,7 +190,7 @@ class Loader:
                 try:
                     self.abandon(f"{kind.__name__}: {error}")
                 except _library.Error:
-                    pass  # The exception says more.
+                    pass  # The exception has the cause.
         finally:
             self.close()
 

@@ -84,7 +84,7 @@ class Model:
     def predict(self, table):
         """Predicts rows. Returns (rows) float32 of one label, (rows, labels) of several; NaN for a bad row.
 
-        table: what has the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
+        table: an object with the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
         the training data by name; those of labels may be missing. Probabilities are calibrated as `simurgh predict` does.
         Errors: InvalidError for a missing column or another type, or if a program has the network.
         """

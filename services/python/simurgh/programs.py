@@ -1,4 +1,4 @@
-"""Trains and predicts by the programs: what `simurgh init`, `train`, `predict` and `model list` do, for Python."""
+"""Runs `simurgh init`, `train`, `predict` and `model list` for Python."""
 
 import collections
 import json
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import numpy as np
 
@@ -68,6 +69,12 @@ def _write(table, folder, name):
     except ImportError as error:
         raise InvalidError("tables need pyarrow (pip install pyarrow); or give the path of a file") from error
     reader = pyarrow.RecordBatchReader._import_from_c_capsule(stream_of(table))
+    fields = [
+        # Writers of CSV do not know views of texts.
+        field.with_type(pyarrow.large_string()) if str(field.type) == "string_view" else field
+        for field in reader.schema
+    ]
+    reader = reader.read_all().cast(pyarrow.schema(fields)).to_reader()
     if (pathlib.Path(program()).parent / "libsimurgh_arrow.so").exists():
         path = pathlib.Path(folder) / f"{name}.arrow"
         with pyarrow.ipc.new_stream(str(path), reader.schema) as writer:
@@ -84,13 +91,13 @@ def _write(table, folder, name):
 def train(data, model, *, label=None, refit=False, settings=None, init=None, quiet=True):
     """Trains a model. Returns the result as numbers by name, such as test_auc and test_logloss.
 
-    data: the path of a configuration (.yaml), which says all; or rows with a header, as a file (see `simurgh init
+    data: the path of a configuration (.yaml); or rows with a header, as a file (see `simurgh init
     --help`) or a table (pyarrow, polars, pandas, duckdb), for which `simurgh init` writes a configuration. model: the
-    model's folder; an interrupted training continues there. label: name of the label's column; None: guessed. refit:
-    trains again on the validation rows, too. settings: keys of the configuration to override, such as
+    model's folder; an interrupted training of the same rows continues there. label: name of the label's column; None:
+    guessed. refit: trains again on the validation rows, too. settings: keys of the configuration to override, such as
     {"training.epochs": 3}. init: further options of `simurgh init`, such as {"id": "shop,city"}. quiet: False shows the
-    log.
-    Errors: InvalidError for bad data or configuration, with what to do; Error otherwise.
+    log. Warnings of the training become Python's.
+    Errors: InvalidError for bad data or configuration, or a model of other rows; Error otherwise.
     """
     model = pathlib.Path(model).absolute()
     with tempfile.TemporaryDirectory(prefix="simurgh-") as folder:
@@ -103,16 +110,19 @@ def train(data, model, *, label=None, refit=False, settings=None, init=None, qui
             rows = pathlib.Path(data) if is_path else _write(data, folder, "rows")
             config = model.with_name(model.name + ".yaml")
             options = {**({} if label is None else {"label": label}), **(init or {})}
-            if not config.exists():
-                words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-                config.parent.mkdir(parents=True, exist_ok=True)
-                run("init", rows, "--output", config, *words, quiet=quiet)
+            words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+            config.parent.mkdir(parents=True, exist_ok=True)
+            # A model of other rows is an error of the training, which compares them.
+            run("init", rows, "--output", config, "--force", *words, quiet=quiet)
         words = []
         for key, value in {"checkpoint.directory": str(model), **(settings or {})}.items():
             words += ["--set", f"{key}={json.dumps(value)}"]
         if refit:
             words.append("--refit")
         text = run("train", config, *words, quiet=quiet)
+    for line in text.splitlines():
+        if line.startswith("warning: "):
+            warnings.warn(line.removeprefix("warning: "), stacklevel=2)
     return result_of(text)
 
 

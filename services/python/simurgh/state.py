@@ -10,6 +10,7 @@ from ._library import InvalidError
 _DTYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "uint64": 3, "float16": 4, "float32": 5, "float64": 6}
 _NAMES = {number: name for name, number in _DTYPES.items()}
 _RESERVED = ("sums", "__metadata__")  # Names of tensor files.
+_MOST_TEXT = 8 << 20
 _AS_UNSIGNED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
 
@@ -27,7 +28,7 @@ def pack(value, as_array):
             array, kind = found
             if array.dtype.hasobject:
                 raise TypeError(f"{'.'.join(path)}: an array of objects cannot be saved; make a list of it")
-            name = ".".join(path) or "state"
+            name = ".".join(path).replace("\0", "") or "state"
             while name in arrays or name in _RESERVED:
                 name += "'"
             arrays[name] = array
@@ -46,7 +47,10 @@ def pack(value, as_array):
             "lists, tuples and dicts"
         )
 
-    return json.dumps(encode(value, [])), arrays
+    text = json.dumps(encode(value, []))
+    if len(text) > _MOST_TEXT:
+        raise InvalidError(f"the state without its tensors has {len(text)} bytes, at most {_MOST_TEXT} are kept")
+    return text, arrays
 
 
 def unpack(text, arrays, from_array):

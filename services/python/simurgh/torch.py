@@ -93,7 +93,7 @@ class Batch:
         return self._weights
 
     def to(self, device):
-        """Returns the batch on a device. Copies go through pinned memory, on a stream of their own."""
+        """Returns the batch on a device. Copies go through pinned memory, on a separate stream."""
         self._check()
         device = torch.device(device)
         if device.type == self._joined.device.type and device.type == "cpu":
@@ -186,7 +186,7 @@ class Worker(worker.Worker):
 
     def finish(self, batch, outputs):
         """Ends a batch: pushes the embeddings' gradients, counts the predictions, and lets a checkpoint or an evaluation
-        come before the next batch.
+        follow.
 
         outputs: (B) or (B, labels), before the step: logits for the losses bce and focal, the value for squared_error,
         its logarithm for poisson. The embeddings' gradients are those that backward() has left in batch.joined.grad.
@@ -202,11 +202,11 @@ class Worker(worker.Worker):
                     "with a loss that depends on batch.embeddings"
                 )
             gradients = torch.zeros(batch._joined.shape)
-        gradients = gradients.to("cpu", torch.float32)
+        gradients = gradients.to("cpu", torch.float32).contiguous()  # Kept until the call has read it.
         outputs = self._outputs(outputs, batch.rows)
         step = _library.Step(
             size=ctypes.sizeof(_library.Step),
-            gradients=gradients.contiguous().data_ptr(),
+            gradients=gradients.data_ptr(),
             outputs=outputs.ctypes.data,
             skipped=int(self._skips),
         )
@@ -243,12 +243,15 @@ class Worker(worker.Worker):
             for one, mean in zip(buffers, means[len(weights) :]):
                 one.copy_(mean.view_as(one))
 
+    def _leave_evaluation(self):
+        for module, mode in self._modes or ():
+            module.training = mode
+        self._modes = None
+
     def _make_batch(self, task):
         is_train = task.kind == _library.TRAIN
-        if is_train and self._modes is not None:
-            for module, mode in self._modes:
-                module.training = mode
-            self._modes = None
+        if is_train:
+            self._leave_evaluation()
         return Batch(self.inputs, worker.Batch(self.inputs, task), is_train)
 
     def _outputs(self, outputs, rows):

@@ -50,6 +50,8 @@ class Inputs:
     rank: int
     ranks: int
     saves: bool  # The training has a folder for its model.
+    predicts: bool  # The training evaluates or saves, so that it asks for predictions.
+    weighs: bool  # The samples have weights.
 
     @property
     def dims(self):
@@ -89,6 +91,8 @@ def inputs_of(function, handle):
         rank=raw.rank,
         ranks=raw.ranks,
         saves=raw.saves != 0,
+        predicts=raw.predicts != 0,
+        weighs=raw.weighs != 0,
     )
 
 
@@ -147,7 +151,7 @@ class Batch:
         self.joined = array_of(memory, task.embeddings, (rows, inputs.embedding_width))
         is_train = task.kind == _library.TRAIN
         self.labels = array_of(memory, task.labels, (rows, len(inputs.labels))) if is_train else None
-        self.weights = array_of(memory, task.weights, (rows,)) if task.weights else None
+        self.weights = array_of(memory, task.weights, (rows,)) if is_train and inputs.weighs else None
 
 
 class Worker:
@@ -210,7 +214,7 @@ class Worker:
     def track(self, *, forward=None, save=None, restore=None, name="program"):
         """Registers what evaluations and checkpoints ask for.
 
-        forward(batch): returns outputs (B, labels). save(): returns what the model keeps: dicts, lists, tuples,
+        forward(batch): returns outputs (B, labels), of evaluations and of a few rows of each checkpoint. save(): returns what the model keeps: dicts, lists, tuples,
         numbers, texts and numpy arrays. restore(state): takes over such a value; called at once if training
         continues a model. name: name of the network, for `simurgh model info`.
         """
@@ -222,6 +226,8 @@ class Worker:
         _library.check(_library.LIBRARY.simurgh_worker_start(self._require(), start))
         if start.name is not None:
             self._take_over(start)
+        if save is not None and self.inputs.saves:
+            state.pack(save(), self._as_array)  # What cannot be saved shows now.
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
@@ -305,6 +311,11 @@ class Worker:
             raise InvalidError(
                 "checkpoint.directory is set, but nothing is tracked; call worker.track before the first batch"
             )
+        if self.inputs.predicts and self._forward is None:
+            raise InvalidError(
+                "evaluations and checkpoints ask for predictions, but no network is tracked; call "
+                "worker.track(forward=...) before the first batch"
+            )
         while True:
             task = _library.Task(size=ctypes.sizeof(_library.Task))
             self._is_training = True
@@ -322,10 +333,14 @@ class Worker:
                 self._take_over(task.state)
                 _library.check(_library.LIBRARY.simurgh_worker_restored(self._handle))
             elif task.kind == _library.END:
+                self._leave_evaluation()
                 text = ctypes.c_char_p()
                 _library.check(_library.LIBRARY.simurgh_worker_result(self._handle, text))
                 self._result = text.value.decode()
                 raise StopIteration
+
+    def _leave_evaluation(self):
+        """Called after the last evaluation."""
 
     def _make_batch(self, task):
         return Batch(self.inputs, task)
@@ -441,7 +456,7 @@ class Worker:
 
     @staticmethod
     def _as_array(value):
-        return (value, "numpy") if isinstance(value, (np.ndarray, np.generic)) else None
+        return (np.asarray(value), "numpy") if isinstance(value, (np.ndarray, np.generic)) else None
 
     @staticmethod
     def _from_array(array, _kind):

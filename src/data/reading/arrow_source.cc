@@ -812,9 +812,10 @@ class TableBatcher final : public ArrowTableBatcher {
     if (source_ != nullptr) return source_->Add(table);
     auto source = std::make_unique<TableSource>(config_, options_);
     SIMURGH_RETURN_IF_ERROR(source->Add(table));
-    source_ = source.get();
+    TableSource* const opened = source.get();
     SIMURGH_ASSIGN_OR_RETURN(
         reader_, NewReaderOf(config_, features_, std::move(source), batch_size_, options_));
+    source_ = opened;
     return absl::OkStatus();
   }
 
