@@ -3,8 +3,8 @@
  * C11, libsimurgh.so. Functions return SIMURGH_OK or another simurgh_code, and then
  * simurgh_last_error() has the text that the command line would print. Strings are UTF-8 and end in
  * a zero. Pointers must not be NULL unless a comment says so; the functions that close and release
- * accept NULL. Handles are opaque. Numbers of arrays are in the byte order of the machine, row-major
- * and without gaps.
+ * accept NULL. Handles are opaque. Numbers of arrays are in the byte order of the machine,
+ * row-major and without gaps.
  *
  * Structs that the caller fills begin with `size`, which is sizeof of the struct, so that later
  * versions can add members. Set members that are not used to zero.

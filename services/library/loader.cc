@@ -243,7 +243,8 @@ int simurgh_loader_feed_samples(simurgh_loader* loader, const simurgh_samples* s
       const simurgh::ClusterConfig& config = *loader->config;
       if (config.training.keep_negatives < 1) {
         return absl::InvalidArgumentError(
-            "training.keep_negatives: samples with ready ids are not left out; set it to 1, or feed "
+            "training.keep_negatives: samples with ready ids are not left out; set it to 1, or "
+            "feed "
             "tables");
       }
       loader->builder.emplace(simurgh::NewBuilder(config.data, config.features));

@@ -170,12 +170,16 @@ StatusOr<pid_t> ClusterProcesses::StartProgram(const std::string& log) const {
   environment.config = std::filesystem::absolute(config_.source.path, ignored).string();
   environment.overrides = config_.source.overrides;
   ::setenv(TrainEnvironment::kVariable, environment.ToText().c_str(), /*replace=*/1);
-  // Threads of OpenMP that spin while they wait would take the cores from the other daemons.
-  constexpr char kWait[] = "OMP_WAIT_POLICY";
-  const bool sets_wait = ::getenv(kWait) == nullptr;
-  if (sets_wait) ::setenv(kWait, "passive", /*replace=*/0);
+  // Threads of OpenMP that spin for long would take the cores from the other daemons.
+  std::vector<const char*> set_here;
+  for (const auto& [name, value] :
+       {std::pair("OMP_WAIT_POLICY", "passive"), std::pair("GOMP_SPINCOUNT", "1000")}) {
+    if (::getenv(name) != nullptr) continue;
+    ::setenv(name, value, /*replace=*/0);
+    set_here.push_back(name);
+  }
   StatusOr<pid_t> pid = StartProcess(arguments_.program, /*output=*/"", log, /*detached=*/false);
-  if (sets_wait) ::unsetenv(kWait);
+  for (const char* const name : set_here) ::unsetenv(name);
   ::unsetenv(TrainEnvironment::kVariable);
   return pid;
 }

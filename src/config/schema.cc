@@ -41,9 +41,14 @@ class SchemaBuilder {
     for (const auto& [name, keys] : alternatives_) {
       const Path path = absl::StrSplit(name, '.');
       Json& node = NodeAt(path);
-      for (const std::string& key : keys)
-        node["oneOf"].push_back({{"required", Json::array({key})}});
-      Require(path);
+      Json each = Json::array();
+      for (const std::string& key : keys) each.push_back({{"required", Json::array({key})}});
+      node["oneOf"] = each;
+      if (name == "model") {  // A program may have the network.
+        node["oneOf"].push_back({{"not", {{"anyOf", std::move(each)}}}});
+      } else {
+        Require(path);
+      }
     }
     // `model` is also the name of one that has defaults.
     Json& model = root_["properties"]["model"];

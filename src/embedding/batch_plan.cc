@@ -186,9 +186,8 @@ EmbeddingWire WireOf(const ClusterConfig& config) {
   const bool is_f16 = training.gradient_precision == VectorPrecision::kF16;
   const BatchLayout layout = LayoutOf(config);
   using Embeddings = TrainingConfig::Embeddings;
-  // In f32, both have the same numbers. A device has memory for one form. A program reads pooled
-  // embeddings where they were received.
-  const bool smaller = training.embeddings == Embeddings::kSmaller && !config.model.is_hosted() &&
+  // In f32, both have the same numbers. A device has memory for one form.
+  const bool smaller = training.embeddings == Embeddings::kSmaller &&
                        config.nn_worker.device == ComputeDevice::kCpu &&
                        training.embedding_precision == VectorPrecision::kF32 &&
                        std::ranges::none_of(config.features, [](const FeatureConfig& feature) {

@@ -125,8 +125,7 @@ with worker("training.max_steps=3") as one:
             batch.joined.sum().backward()
             one.finish(batch, torch.zeros(batch.rows))
 
-    raises(InvalidError, untracked, "an evaluation is due", "worker.track(forward=...)")
-    left(one)
+    raises(InvalidError, untracked, "no network is tracked", "worker.track(forward=...)")
 
 
 def forgotten(finishes):

@@ -28,7 +28,8 @@ class Batch:
         self._embeddings = None
         self.step = arrays.step
         self.rows = arrays.rows
-        self._source = source or self  # The batch whose memory is the library's.
+        # The batch whose memory is the library's; None: this one. Without a cycle, memory is freed at once.
+        self._source = source
         if source is None:
             tensors = [torch.from_numpy(arrays.dense), torch.from_numpy(arrays.joined)]
             masks = {name: torch.from_numpy(mask) for name, mask in arrays.masks.items()}
@@ -51,8 +52,12 @@ class Batch:
         self._is_train = is_train
         self._finished = False
 
+    @property
+    def _origin(self):
+        return self if self._source is None else self._source
+
     def _check(self):
-        if self._source._finished:
+        if self._origin._finished:
             raise InvalidError(f"the batch of step {self.step} is finished; copy what later code needs")
 
     @property
@@ -98,7 +103,7 @@ class Batch:
         device = torch.device(device)
         if device.type == self._joined.device.type and device.type == "cpu":
             return self
-        return Batch(self._inputs, self, self._is_train, device, self._source)
+        return Batch(self._inputs, self, self._is_train, device, self._origin)
 
 
 class _Move:
@@ -193,7 +198,7 @@ class Worker(worker.Worker):
         They are of this rank's loss; ranks minimise the mean of their losses.
         Errors: InvalidError for other shapes, without gradients, or for another batch than the last one.
         """
-        self._check_open(batch._source if isinstance(batch, Batch) else batch)
+        self._check_open(batch._origin if isinstance(batch, Batch) else batch)
         gradients = batch._joined.grad
         if gradients is None:
             if batch.rows > 0:
@@ -212,7 +217,7 @@ class Worker(worker.Worker):
         )
         _library.check(_library.LIBRARY.simurgh_worker_finish(self._require(), step))
         self._skips = False
-        batch._source._finished = True
+        batch._origin._finished = True
         self._batch = None
 
     def sum(self, network):

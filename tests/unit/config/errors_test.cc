@@ -224,7 +224,7 @@ TEST_CASE("YAML that is no configuration", "[config]") {
 TEST_CASE("An empty file lacks every required key, at its first line", "[config]") {
   const std::string error = ErrorOf("");
   CHECK(error.starts_with("sample.yaml:1: data.train: missing; "));
-  CHECK(error.find("\nsample.yaml:1: model.towers: missing; ") != std::string::npos);
+  CHECK(error.find("model") == std::string::npos);  // A program may have the network.
 }
 
 TEST_CASE("Up to ten errors are reported at once", "[config]") {

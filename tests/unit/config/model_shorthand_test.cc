@@ -92,7 +92,8 @@ TEST_CASE("A dcn_v2 is one tower or three", "[config]") {
 }
 
 TEST_CASE("A network is described in one way", "[config]") {
-  CHECK(ErrorOf(WithModel("loss: {kind: focal}")) ==
+  CHECK(WithModel("loss: {kind: focal}")->model.is_hosted());
+  CHECK(ErrorOf(WithModel("initial_weights: CMakeLists.txt")) ==
         "model.towers: missing; set model: deepfm, wide_deep, dlrm or dcn_v2, or describe the "
         "network by towers");
   CHECK(ErrorOf(WithModel(std::string(kDlrm) + "\n  dcn_v2: {deep: [relu]}")) ==

@@ -130,7 +130,8 @@ TEST_CASE("A model may be a name in the schema", "[config]") {
   const TemporaryFolder folder;
   std::vector<std::string> files;
   std::vector<std::string> wanted;
-  for (const char* model : {"deepfm", "wide_deep", "dlrm", "dcn_v2", "{deepfm: {}}", "{dlrm: }"}) {
+  for (const char* model : {"deepfm", "wide_deep", "dlrm", "dcn_v2", "{deepfm: {}}", "{dlrm: }",
+                            "{}", "{loss: {kind: focal}}"}) {
     CAPTURE(model);
     CHECK(ParseClusterConfig(file(model), "a.yaml", {}).status() == absl::OkStatus());
     files.push_back(folder.Write(absl::StrCat(files.size(), ".yaml"), file(model)));
@@ -138,7 +139,7 @@ TEST_CASE("A model may be a name in the schema", "[config]") {
   }
   for (const auto& [model, found] :
        {std::pair("depfm", "model: enum"), std::pair("towers", "model: enum"),
-        std::pair("{}", "model: oneOf"), std::pair("[deepfm]", "model: oneOf; model: type")}) {
+        std::pair("[deepfm]", "model: oneOf; model: type")}) {
     CAPTURE(model);
     CHECK_FALSE(ParseClusterConfig(file(model), "a.yaml", {}).ok());
     files.push_back(folder.Write(absl::StrCat(files.size(), ".yaml"), file(model)));

@@ -224,6 +224,7 @@ TEST_CASE("A save fails at the mark after it and ends training there") {
 TEST_CASE("An interrupt does not wait for a save, and begins none") {
   FakeCheckpoints checkpoints;
   checkpoints.due = {1, 2};
+  checkpoints.steps_of_save = 1'000;  // Batches that were read ahead are trained on.
   checkpoints.ends_while_waited = false;
   std::atomic<bool> interrupt = false;
   checkpoints.on_wait = [&] { interrupt = checkpoints.events.back() == "wait for the end"; };
