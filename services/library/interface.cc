@@ -6,6 +6,8 @@
 #include <string>
 #include <system_error>
 
+#include <unistd.h>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
@@ -48,6 +50,13 @@ Status CheckSize(uint64_t given, uint64_t known, const char* name) {
   return absl::InvalidArgumentError(
       absl::StrCat(name, ".size: ", given, ", but the library of version ", Version(), " has ",
                    known, "; set it to sizeof, and use the header of the library"));
+}
+
+Status CheckProcess(const char* kind, pid_t opener) {
+  if (getpid() == opener) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the ", kind, " belongs to process ", opener, ", which has forked this one; open ", kind,
+      "s after the fork, for example with the start method 'spawn'"));
 }
 
 StatusOr<ConfigChoice> ChooseConfig(const std::optional<TrainEnvironment>& environment,

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "base/status.h"
 #include "services/runtime/train_environment.h"
 #include "simurgh/arrow_c_data.h"
@@ -26,6 +28,10 @@ Status CheckPointer(const void* pointer, const std::string& name);
 // Checks the `size` member of a struct that the caller has filled. name: the struct's, for the
 // error.
 Status CheckSize(uint64_t given, uint64_t known, const char* name);
+
+// Checks that a handle is of this process. kind: "worker". opener: its process. Errors:
+// INVALID_ARGUMENT after a fork.
+Status CheckProcess(const char* kind, pid_t opener);
 
 // Releases a table that nothing has taken over, at the end of a call.
 //

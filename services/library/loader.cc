@@ -30,7 +30,7 @@ using simurgh::StatusOr;
 
 struct simurgh_loader {
   Status Open(const simurgh_loader_options& options);
-  Status CheckProcess() const;
+  simurgh::Status CheckProcess() const { return simurgh::library::CheckProcess("loader", process); }
   // Feeds a batch, unless the trainer had it before this process. Returns whether training wants
   // more.
   StatusOr<bool> Feed(Batch batch);
@@ -52,13 +52,6 @@ struct simurgh_loader {
   uint64_t number = 0;                                 // Number of the next batch.
   bool is_wanted = true;
 };
-
-Status simurgh_loader::CheckProcess() const {
-  if (getpid() == process) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the loader belongs to process ", process,
-                                                 ", which has forked this one; open loaders after "
-                                                 "the fork"));
-}
 
 Status simurgh_loader::Open(const simurgh_loader_options& options) {
   SIMURGH_RETURN_IF_ERROR(

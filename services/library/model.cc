@@ -73,7 +73,7 @@ StatusOr<ModelDirectory::Newest> FindCheckpoint(const std::string& path, const c
 
 struct simurgh_model {
   simurgh::Status Open(const simurgh_model_options& options);
-  simurgh::Status CheckProcess() const;
+  simurgh::Status CheckProcess() const { return simurgh::library::CheckProcess("model", process); }
   // Errors: FAILED_PRECONDITION for a version whose inputs differ from the first one's.
   simurgh::StatusOr<simurgh::Version> Current() const;
   // Returns a predictor that fits the version. The caller gives it back.
@@ -97,13 +97,6 @@ struct simurgh_model {
 
 using simurgh::Status;
 using simurgh::StatusOr;
-
-Status simurgh_model::CheckProcess() const {
-  if (getpid() == process) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the model belongs to process ", process,
-                                                 ", which has forked this one; open models after "
-                                                 "the fork"));
-}
 
 Status simurgh_model::Open(const simurgh_model_options& options) {
   SIMURGH_RETURN_IF_ERROR(

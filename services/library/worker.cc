@@ -115,13 +115,6 @@ Status WriteFile(const std::string& path, const std::string& text) {
 // The process that has a worker, or has forked this one meanwhile; 0: none.
 std::atomic<pid_t> process_of_worker = 0;  // NOLINT: a process has one worker at a time.
 
-Status ForkedError(pid_t parent) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the worker belongs to process ", parent,
-                   ", which has forked this one; open workers after the fork, for example with "
-                   "the start method 'spawn'"));
-}
-
 }  // namespace
 }  // namespace simurgh
 
@@ -132,7 +125,7 @@ struct simurgh_worker {
   simurgh_worker& operator=(const simurgh_worker&) = delete;
 
   simurgh::Status Open(const simurgh_worker_options& options);
-  simurgh::Status CheckProcess() const;
+  simurgh::Status CheckProcess() const { return simurgh::library::CheckProcess("worker", process); }
   void Run();
   // Tells simurgh train the exit code that an nn-worker would have, and the failure so far.
   void NoteCode(simurgh::ExitCode of_rank) const;
@@ -158,10 +151,6 @@ struct simurgh_worker {
 };
 
 using simurgh::Status;
-
-Status simurgh_worker::CheckProcess() const {
-  return getpid() == process ? absl::OkStatus() : simurgh::ForkedError(process);
-}
 
 Status simurgh_worker::Open(const simurgh_worker_options& options) {
   SIMURGH_RETURN_IF_ERROR(
@@ -253,7 +242,7 @@ int simurgh_worker_open(const simurgh_worker_options* options, simurgh_worker** 
     *worker = nullptr;
     pid_t other = 0;
     if (!simurgh::process_of_worker.compare_exchange_strong(other, getpid())) {
-      if (other != getpid()) return simurgh::ForkedError(other);
+      SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckProcess("worker", other));
       return absl::InvalidArgumentError(
           "this process has a worker; close it before another one is opened");
     }

@@ -64,7 +64,7 @@ def train(name, how, ranks=2, batch=100, norm=False, spoiled=-1, plan=(), raises
 
 
 def files(**rows):
-    """Writes files NAME.csv with so many rows."""
+    """Writes files NAME.csv with this number of rows."""
     click_files()
     header, *lines = pathlib.Path("clicks.csv").read_text().splitlines(keepends=True)
     for name, count in rows.items():
