@@ -78,7 +78,7 @@ start_hosted() {
   shift
   : >"$logs/nn-worker-0.log"
   # Threads of OpenMP that spin for long take the cores from the other daemons.
-  OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=1000 PYTHONPATH=services/python SIMURGH_LIBRARY=$bin/../lib/libsimurgh.so.1 \
+  OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} PYTHONPATH=services/python SIMURGH_LIBRARY=$bin/../lib/libsimurgh.so.1 \
     "$hosted_python" bench/peers/hosted_training.py --config "$config" "${overrides[@]}" "$@" \
     >"$result" 2>"$logs/nn-worker-0.log" &
   pids+=($!) names_of+=(nn-worker-0) trainers+=($!)

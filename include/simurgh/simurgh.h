@@ -345,7 +345,8 @@ typedef struct simurgh_model_options {
   const char* const*
       overrides; /* [override_count] "key=value", for vocabularies that are elsewhere. */
   uint64_t override_count;
-  uint32_t follows;        /* 1: changes over to new checkpoints and deltas, as `simurgh serve`. */
+  uint32_t follows;        /* 1: changes over to the newest checkpoint or delta, as `simurgh serve`,
+                            * unless `version` is a step. */
   uint32_t allows_plugins; /* 1: runs the plug-ins, native code, that the model names. */
   const char* log_level;   /* NULL: "warn". */
 } simurgh_model_options;

@@ -75,7 +75,7 @@ struct simurgh_model {
   simurgh::Status Open(const simurgh_model_options& options);
   simurgh::Status CheckProcess() const { return simurgh::library::CheckProcess("model", process); }
   // Errors: FAILED_PRECONDITION for a version whose inputs differ from the first one's.
-  simurgh::StatusOr<simurgh::Version> Current() const;
+  simurgh::StatusOr<simurgh::Version> Current();
   // Returns a predictor that fits the version. The caller gives it back.
   simurgh::StatusOr<simurgh::Predictor> Take(const simurgh::ModelVersion& version);
   void GiveBack(simurgh::Predictor predictor);
@@ -87,11 +87,11 @@ struct simurgh_model {
 
   const pid_t process = getpid();
   simurgh::MetricRegistry metrics;
-  std::unique_ptr<simurgh::ServedVersions> versions;  // Null: `fixed` is used.
-  simurgh::Version fixed;
-  simurgh::Version first;  // Describes the inputs.
+  std::unique_ptr<simurgh::ServedVersions> versions;  // Null: `first` is used.
+  std::optional<simurgh::ClusterConfig> described;    // Its names are in the inputs.
   std::optional<simurgh::InputsView> inputs;
   simurgh::Mutex mutex;
+  simurgh::Version first ABSL_GUARDED_BY(mutex);  // Null once `versions` has loaded one.
   std::vector<simurgh::Predictor> free ABSL_GUARDED_BY(mutex);
 };
 
@@ -115,9 +115,14 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
   const auto no_progress = [](uint64_t /*rows*/, uint64_t /*all_rows*/) {
     return absl::OkStatus();
   };
-  SIMURGH_ASSIGN_OR_RETURN(first,
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::Version loaded,
                            simurgh::ModelVersion::Load(found.checkpoint, loading, no_progress));
-  fixed = first;
+  described = loaded->config();
+  inputs.emplace(*described, /*rank=*/0, /*has_masks=*/true);
+  {
+    const simurgh::MutexLock lock(mutex);
+    first = std::move(loaded);
+  }
   if (options.follows != 0) {
     versions = std::make_unique<simurgh::ServedVersions>(
         simurgh::ServedVersions::Options{
@@ -126,14 +131,17 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
             .loading = std::move(loading)},
         metrics);
   }
-  inputs.emplace(first->config(), /*rank=*/0, /*has_masks=*/true);
   return absl::OkStatus();
 }
 
-StatusOr<simurgh::Version> simurgh_model::Current() const {
-  if (versions == nullptr) return fixed;
-  simurgh::Version current = versions->Current();
-  if (current == nullptr) return fixed;
+StatusOr<simurgh::Version> simurgh_model::Current() {
+  simurgh::Version current;
+  {
+    const simurgh::MutexLock lock(mutex);
+    if (versions != nullptr) current = versions->Current();
+    if (current == nullptr) return first;
+    first.reset();  // Its memory is that of a whole model.
+  }
   const simurgh_inputs& known = inputs->get();
   if (current->config().embedding_width() == known.embedding_width &&
       current->config().features.size() == known.feature_count &&

@@ -8,7 +8,7 @@ import numpy as np
 from . import _library
 from ._library import InvalidError
 from .loader import pointer_of
-from .worker import array_of, inputs_of, Memory
+from .worker import Memory, array_of, dense_of, inputs_of
 
 
 class Features:
@@ -22,17 +22,9 @@ class Features:
     def __init__(self, inputs, result):
         memory = Memory(result.memory)
         rows = result.rows
-        masks = sum(feature.mask_width for feature in inputs.features)
-        width = inputs.dense_width
-        every = array_of(memory, result.dense, (rows, width + masks))
         self.step = result.step
         self.bad_rows = result.bad_rows
-        self.dense = every[:, :width]
-        self.masks = {
-            feature.name: every[:, feature.first_mask_column : feature.first_mask_column + feature.mask_width]
-            for feature in inputs.features
-            if feature.mask_width > 0
-        }
+        self.dense, self.masks = dense_of(inputs, memory, result.dense, rows)
         self.joined = array_of(memory, result.embeddings, (rows, inputs.embedding_width))
 
         self.embeddings = {}
@@ -49,7 +41,7 @@ class Model:
         probabilities = model.predict(frame)
 
     path: the model's folder. version: "latest" or a step; None: the best checkpoint, or else the newest. follow: changes
-    over to new checkpoints and deltas, as `simurgh serve` does; a call uses one version. overrides: texts "key=value",
+    over to the newest checkpoint or delta, as `simurgh serve` does; a call uses one version. overrides: texts "key=value",
     for vocabularies that are elsewhere. allow_plugins: runs the plug-ins, native code, that the model names.
     Errors: InvalidError without a model, or for one that cannot be used here; Error for a damaged one.
     Threads: any. Calls of several threads run at the same time.

@@ -127,6 +127,18 @@ def array_of(memory, address, shape):
     return np.asarray(_Array(memory, address, shape))
 
 
+def dense_of(inputs, memory, address, rows):
+    """Returns (dense, masks): the dense columns of a task or result, and by feature those of its mask."""
+    masked = [feature for feature in inputs.features if feature.mask_width > 0]
+    width = inputs.dense_width
+    every = array_of(memory, address, (rows, width + sum(feature.mask_width for feature in masked)))
+    masks = {
+        feature.name: every[:, feature.first_mask_column : feature.first_mask_column + feature.mask_width]
+        for feature in masked
+    }
+    return every[:, :width], masks
+
+
 class Batch:
     """A batch, with arrays that are views of the library's memory. They stay valid as long as they exist.
 
@@ -139,15 +151,7 @@ class Batch:
         self.step = task.step
         self.rows = task.rows
         rows = task.rows
-        width = inputs.dense_width
-        masks = sum(feature.mask_width for feature in inputs.features)
-        every = array_of(memory, task.dense, (rows, width + masks))
-        self.dense = every[:, :width]
-        self.masks = {
-            feature.name: every[:, feature.first_mask_column : feature.first_mask_column + feature.mask_width]
-            for feature in inputs.features
-            if feature.mask_width > 0
-        }
+        self.dense, self.masks = dense_of(inputs, memory, task.dense, rows)
         self.joined = array_of(memory, task.embeddings, (rows, inputs.embedding_width))
         is_train = task.kind == _library.TRAIN
         self.labels = array_of(memory, task.labels, (rows, len(inputs.labels))) if is_train else None
