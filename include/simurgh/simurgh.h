@@ -375,6 +375,32 @@ SIMURGH_API int simurgh_model_inputs(simurgh_model* model, simurgh_inputs* input
 /* Sets `step` to that of the version in use. */
 SIMURGH_API int simurgh_model_step(simurgh_model* model, uint64_t* step);
 
+/* A checkpoint in the model's folder. */
+typedef struct simurgh_checkpoint {
+  uint64_t step;
+  int64_t seconds;     /* Time at which the step ended, in seconds since 1970; 0 if it cannot be
+                        * read. */
+  uint64_t parent;     /* Step of the checkpoint that a delta continues; 0 of a full one. */
+  uint32_t is_delta;   /* 1: a delta. */
+  uint32_t is_used;    /* 1: the version in use. */
+  uint32_t is_best;    /* 1: the training's best checkpoint. */
+  uint32_t is_pinned;  /* 1: the file `pin` holds followers at it. */
+  const char* problem; /* Why it cannot be used, as far as a follower has tried, or its manifest
+                        * shows; NULL: nothing is known. */
+} simurgh_checkpoint;
+
+typedef struct simurgh_checkpoints {
+  uint64_t size;
+  const simurgh_checkpoint* checkpoints; /* [count], ascending by step. */
+  uint64_t count;
+  simurgh_memory* memory; /* Owner of the array: simurgh_memory_release. */
+} simurgh_checkpoints;
+
+/* Lists the checkpoints in the model's folder. checkpoints->size must be set. The version in use
+ * may be missing: training removes old ones, and the model keeps what it has loaded. Errors:
+ * SIMURGH_INVALID if the folder is gone. */
+SIMURGH_API int simurgh_model_versions(simurgh_model* model, simurgh_checkpoints* checkpoints);
+
 /* Predicts the rows of a table, and takes over its stream. Columns are found by name; those of
  * labels may be missing. result->size must be set. Errors: SIMURGH_INVALID for a missing column or
  * another type, or if a program has the network. */

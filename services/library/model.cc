@@ -24,6 +24,7 @@
 #include "services/library/inputs.h"
 #include "services/library/interface.h"
 #include "services/library/memory.h"
+#include "services/library/versions.h"
 #include "services/runtime/signals_blocked.h"
 #include "simurgh/simurgh.h"
 #include "telemetry/logging.h"
@@ -85,7 +86,10 @@ struct simurgh_model {
   simurgh::Status Rows(const char* feature, std::span<const uint64_t> ids, float* weights,
                        uint8_t* found);
 
+  simurgh::Status Versions(simurgh_checkpoints* list);
+
   const pid_t process = getpid();
+  std::string path;
   simurgh::MetricRegistry metrics;
   std::unique_ptr<simurgh::ServedVersions> versions;  // Null: `first` is used.
   std::optional<simurgh::ClusterConfig> described;    // Its names are in the inputs.
@@ -102,6 +106,7 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
   SIMURGH_RETURN_IF_ERROR(
       simurgh::library::CheckSize(options.size, sizeof(options), "simurgh_model_options"));
   if (options.path == nullptr) return absl::InvalidArgumentError("path: missing");
+  path = options.path;
   SIMURGH_RETURN_IF_ERROR(
       simurgh::InitLogging("model/0", options.log_level == nullptr ? "warn" : options.log_level));
   simurgh::ModelVersion::Options loading{
@@ -245,6 +250,20 @@ Status simurgh_model::Rows(const char* feature, std::span<const uint64_t> ids, f
       absl::StrCat("feature '", feature, "' is not in the model; its features: ", names));
 }
 
+Status simurgh_model::Versions(simurgh_checkpoints* list) {
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(list->size, sizeof(*list), "simurgh_checkpoints"));
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  std::vector<simurgh::ServedVersions::Refused> refused;
+  if (versions != nullptr) refused = versions->RefusedVersions();
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::VersionsView read,
+                           simurgh::VersionsView::Read(path, version->step(), refused));
+  const auto view = std::make_shared<const simurgh::VersionsView>(std::move(read));
+  *list = {.size = sizeof(*list), .checkpoints = view->get().data(), .count = view->get().size()};
+  list->memory = new simurgh_memory{view};
+  return absl::OkStatus();
+}
+
 int simurgh_model_open(const simurgh_model_options* options, simurgh_model** model) {
   return simurgh::library::Call([&]() -> Status {
     *model = nullptr;
@@ -270,6 +289,13 @@ int simurgh_model_step(simurgh_model* model, uint64_t* step) {
     SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, model->Current());
     *step = version->step();
     return absl::OkStatus();
+  });
+}
+
+int simurgh_model_versions(simurgh_model* model, simurgh_checkpoints* checkpoints) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    return model->Versions(checkpoints);
   });
 }
 

@@ -156,6 +156,11 @@ std::vector<std::shared_ptr<const ModelVersion>> ServedVersions::Loaded() const 
   return loaded;
 }
 
+std::vector<ServedVersions::Refused> ServedVersions::RefusedVersions() const {
+  MutexLock lock(mutex_);
+  return refused_versions_;
+}
+
 std::string ServedVersions::Problem() const {
   std::shared_ptr<const ModelVersion> version;
   {
@@ -220,7 +225,10 @@ void ServedVersions::Run() {
     while (!ends_ && !reload_ && wake_.WaitUntil(mutex_, next)) {
     }
     if (ends_) return;
-    if (std::exchange(reload_, false)) refused_.clear();
+    if (std::exchange(reload_, false)) {
+      refused_.clear();
+      refused_versions_.clear();
+    }
   }
 }
 
@@ -394,6 +402,10 @@ Status ServedVersions::Follow() {
                                      " is not used: ", std::string(version.status().message())));
     refused_[checkpoint->checksum] = {
         status, IsPermanent(status) ? Clock::time_point::max() : Clock::now() + kRetry};
+    MutexLock lock(mutex_);
+    std::erase_if(refused_versions_,
+                  [&](const Refused& one) { return one.step == checkpoint->manifest.step; });
+    refused_versions_.push_back({checkpoint->manifest.step, std::string(status.message())});
     return status;
   }
   refused_.clear();
@@ -475,6 +487,7 @@ void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
   {
     MutexLock lock(mutex_);
     old = std::exchange(previous_, std::exchange(current_, version));
+    if (refused_.empty()) refused_versions_.clear();
   }
   // Metrics follow the change, since readers take them as a sign.
   step_.Set(static_cast<double>(version->step()));

@@ -102,6 +102,12 @@ class ServedVersions {
   std::vector<uint64_t> Steps() const;
   // Returns the loaded versions, the newest one in use last.
   std::vector<std::shared_ptr<const ModelVersion>> Loaded() const;
+  // Returns the checkpoints that could not be used, and why, since a newer one is in use.
+  struct Refused {
+    uint64_t step = 0;
+    std::string reason;
+  };
+  std::vector<Refused> RefusedVersions() const;
   // Returns why there is no version, none that is new enough, or one whose rows servers lack; empty
   // if ready.
   std::string Problem() const;
@@ -165,7 +171,8 @@ class ServedVersions {
   bool reload_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<uint64_t, Refusal> refused_;  // Keys: checksums of checkpoints. Used by the thread only.
-  std::string logged_;                   // The last problem. Used by the thread only.
+  std::vector<Refused> refused_versions_ ABSL_GUARDED_BY(mutex_);  // The versions of refused_.
+  std::string logged_;  // The last problem. Used by the thread only.
   std::jthread thread_;
 };
 

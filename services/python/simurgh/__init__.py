@@ -2,7 +2,7 @@
 
 from ._library import Error, InvalidError, LostError, version
 from .loader import Loader
-from .model import Features, Model
+from .model import Features, Model, Version
 from .programs import checkpoints, history, predict, program, train
 from .worker import Batch, Feature, Inputs, Worker
 
@@ -16,6 +16,7 @@ __all__ = [
     "Loader",
     "LostError",
     "Model",
+    "Version",
     "Worker",
     "checkpoints",
     "history",

@@ -161,10 +161,33 @@ class Result(ctypes.Structure):
     ]
 
 
+class Checkpoint(ctypes.Structure):
+    _fields_ = [
+        ("step", ctypes.c_uint64),
+        ("seconds", ctypes.c_int64),
+        ("parent", ctypes.c_uint64),
+        ("is_delta", ctypes.c_uint32),
+        ("is_used", ctypes.c_uint32),
+        ("is_best", ctypes.c_uint32),
+        ("is_pinned", ctypes.c_uint32),
+        ("problem", ctypes.c_char_p),
+    ]
+
+
+class Checkpoints(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("checkpoints", ctypes.POINTER(Checkpoint)),
+        ("count", ctypes.c_uint64),
+        ("memory", ctypes.c_void_p),
+    ]
+
+
 _FUNCTIONS = {
     "model_open": [ctypes.POINTER(ModelOptions), ctypes.POINTER(ctypes.c_void_p)],
     "model_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
     "model_step": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)],
+    "model_versions": [ctypes.c_void_p, ctypes.POINTER(Checkpoints)],
     "model_predict": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
     "model_features": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
     "model_rows": [

@@ -1,6 +1,7 @@
 """Trained models: predictions, the inputs of a network, rows by id."""
 
 import ctypes
+import dataclasses
 import os
 
 import numpy as np
@@ -32,6 +33,19 @@ class Features:
             columns = self.joined[:, feature.columns]
             shape = (rows, feature.rows, feature.dim) if feature.rows > 1 else (rows, feature.dim)
             self.embeddings[feature.name] = columns.reshape(shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Version:
+    """A checkpoint in a model's folder."""
+
+    step: int
+    seconds: int  # Time at which the step ended, in seconds since 1970; 0 if it cannot be read.
+    parent: int  # Step of the checkpoint that a delta continues; None of a full one.
+    used: bool  # The version in use.
+    best: bool  # The training's best checkpoint.
+    pinned: bool  # The file `pin` holds followers at it.
+    problem: str  # Why it cannot be used, as far as a follower has tried or its manifest shows; else None.
 
 
 class Model:
@@ -72,6 +86,30 @@ class Model:
         step = ctypes.c_uint64()
         _library.check(_library.LIBRARY.simurgh_model_step(self._require(), step))
         return step.value
+
+    def versions(self):
+        """Returns the checkpoints in the model's folder, oldest first: a list of Version.
+
+        The version in use may be missing: training removes old ones, and the model keeps what it has loaded.
+        Errors: InvalidError if the folder is gone.
+        """
+        found = _library.Checkpoints(size=ctypes.sizeof(_library.Checkpoints))
+        _library.check(_library.LIBRARY.simurgh_model_versions(self._require(), found))
+        memory = Memory(found.memory)
+        versions = [
+            Version(
+                step=one.step,
+                seconds=one.seconds,
+                parent=one.parent if one.is_delta else None,
+                used=one.is_used != 0,
+                best=one.is_best != 0,
+                pinned=one.is_pinned != 0,
+                problem=None if one.problem is None else one.problem.decode("utf-8", "replace"),
+            )
+            for one in found.checkpoints[: found.count]
+        ]
+        del memory  # It owns the array until here.
+        return versions
 
     def predict(self, table):
         """Predicts rows. Returns (rows) float32 of one label, (rows, labels) of several; NaN for a bad row.
