@@ -419,6 +419,92 @@ SIMURGH_API int simurgh_model_rows(simurgh_model* model, const char* feature, co
 /* Frees the model, once no call is under way. */
 SIMURGH_API int simurgh_model_close(simurgh_model* model);
 
+/* --- Serving a model with the network of the program.
+ *
+ * The server of `simurgh serve`, for models that a simurgh_worker has trained: the library answers
+ * HTTP requests, turns rows into embeddings and gathers requests in batches; the program computes
+ * the network's outputs. It takes one task after another, and answers each:
+ *
+ *   simurgh_server_open(&options, &server);
+ *   ... until task.kind is SIMURGH_END:
+ *     simurgh_server_next(server, 100, &task);
+ *     SIMURGH_RESTORE: take over task.state; simurgh_server_restored(server);
+ *     SIMURGH_PREDICT: simurgh_server_predicted(server, outputs, count);
+ *                      simurgh_memory_release(task.memory);
+ *   simurgh_server_close(server);
+ *
+ * Batches are of the version that the last SIMURGH_RESTORE had. A new version is restored, and must
+ * predict the rows of its probe, before it is used. Versions may alternate meanwhile.
+ *
+ * Threads: simurgh_server_ready, simurgh_server_reload and simurgh_server_interrupt: any.
+ */
+typedef struct simurgh_server simurgh_server;
+
+typedef struct simurgh_server_options {
+  uint64_t size;
+  const char* model;       /* The model's folder; NULL: serving.model of the configuration. */
+  const char* listen;      /* "host:port", port 0: any free one; NULL: serving.listen. */
+  const char* config_path; /* A YAML file with the section `serving`; NULL: none. */
+  const char* const*
+      overrides; /* [override_count] "key=value", of serving or of the model's configuration. */
+  uint64_t override_count;
+  const char* log_level; /* NULL: "info". Lines go to stderr. */
+} simurgh_server_options;
+
+/* Starts the server. It listens, but is not ready before the program has answered the tasks of a
+ * version. Errors: SIMURGH_INVALID for the configuration, an address in use, a missing model, or
+ * one whose network is that of its configuration. */
+SIMURGH_API int simurgh_server_open(const simurgh_server_options* options, simurgh_server** server);
+
+/* Describes what the network reads and predicts; rank, ranks and saves are 0. inputs->size must be
+ * set. Lifetime of the arrays: the server's. */
+SIMURGH_API int simurgh_server_inputs(simurgh_server* server, simurgh_inputs* inputs);
+
+/* Returns the state of the version that the folder had at the start, so that a program can check
+ * that it fits. Lifetime: the server's. */
+SIMURGH_API int simurgh_server_start(simurgh_server* server, simurgh_state* state);
+
+/* Returns the "host:port", and the URL of the model in the protocol v2. Lifetime: the server's. */
+SIMURGH_API int simurgh_server_address(simurgh_server* server, const char** address,
+                                       const char** url);
+
+/* Sets `ready` to 1 if a version answers requests, else to 0. Errors: SIMURGH_INVALID if a version
+ * was refused and there is no other one. */
+SIMURGH_API int simurgh_server_ready(simurgh_server* server, int* ready);
+
+/* Waits for the next task, for timeout_ms at most: SIMURGH_NONE, SIMURGH_PREDICT, SIMURGH_RESTORE
+ * or SIMURGH_END, which comes after simurgh_server_interrupt, once all requests are answered.
+ * task->size must be set; task->step is that of the version. The arrays stay valid until
+ * simurgh_memory_release, a state until the answer. Errors: SIMURGH_INVALID if the last task has no
+ * answer. */
+SIMURGH_API int simurgh_server_next(simurgh_server* server, uint64_t timeout_ms,
+                                    simurgh_task* task);
+
+/* Answers SIMURGH_PREDICT. outputs: see simurgh_worker_predicted. Reads them before it returns. The
+ * server makes calibrated probabilities of them. A row with an output that is not finite fails its
+ * request with 400. */
+SIMURGH_API int simurgh_server_predicted(simurgh_server* server, const float* outputs,
+                                         uint64_t count);
+
+/* Answers SIMURGH_RESTORE. */
+SIMURGH_API int simurgh_server_restored(simurgh_server* server);
+
+/* Answers SIMURGH_PREDICT or SIMURGH_RESTORE: the program cannot do it. Requests of the batch are
+ * predicted one by one, and those that fail again get 500 with the reason. A version that cannot be
+ * restored is not used. */
+SIMURGH_API int simurgh_server_failed(simurgh_server* server, const char* reason);
+
+/* Reads the certificate, the tokens and the version again, as SIGHUP of `simurgh serve`. After an
+ * error nothing has changed. */
+SIMURGH_API int simurgh_server_reload(simurgh_server* server);
+
+/* Stops the server: new requests get 503, and those that have arrived are answered within 10 s,
+ * while the program answers tasks until SIMURGH_END. */
+SIMURGH_API int simurgh_server_interrupt(simurgh_server* server);
+
+/* Stops the server and frees it. Before SIMURGH_END, requests that wait for the program get 503. */
+SIMURGH_API int simurgh_server_close(simurgh_server* server);
+
 #ifdef __cplusplus
 }
 #endif

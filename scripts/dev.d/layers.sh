@@ -57,8 +57,8 @@ table: distinct_counter encoded_matrix memory_budget partition table
 embedding: argmax_wire batch_calls batch_plan batch_pool batch_pooling bucket_map forward_buffer pooling rank_row_cache raw_masks row_cache row_codec row_groups row_wire vector_codec vector_number
 nn: batch_block calibration dense_model dense_network dense_optimizer device_sums metrics model onnx
 collective: collective nccl_library
-train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network learning_rates nccl_sums ports trainer
-predict: model_version predictor remote_rows scorer served_versions
+train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network learning_rates nccl_sums ports program_state trainer
+predict: model_version predictor program_network remote_rows scorer served_versions
 '
 
 files=("$@")

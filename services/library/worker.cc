@@ -22,6 +22,7 @@
 #include "services/library/inputs.h"
 #include "services/library/interface.h"
 #include "services/library/memory.h"
+#include "services/library/state_view.h"
 #include "services/nn_worker/nn_worker.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/signals_blocked.h"
@@ -36,29 +37,6 @@ namespace {
 constexpr uint64_t kMaxText = uint64_t{8} << 20;
 constexpr uint32_t kMaxDimensions = 64;
 constexpr uint64_t kMaxNumbers = uint64_t{1} << 40;
-
-// The arrays of a simurgh_state that the library returns.
-class StateView {
- public:
-  // Lifetime: the state outlives the view.
-  void Set(const ProgramState& state, simurgh_state* view) {
-    tensors_.clear();
-    for (const ProgramState::Tensor& tensor : state.tensors) {
-      tensors_.push_back({.name = tensor.spec.name.c_str(),
-                          .dtype = static_cast<uint32_t>(tensor.spec.dtype),
-                          .dimensions = static_cast<uint32_t>(tensor.spec.shape.size()),
-                          .shape = tensor.spec.shape.data(),
-                          .data = tensor.bytes.data()});
-    }
-    *view = {.name = state.name.c_str(),
-             .text = state.text.c_str(),
-             .tensors = tensors_.data(),
-             .tensor_count = tensors_.size()};
-  }
-
- private:
-  std::vector<simurgh_tensor> tensors_;
-};
 
 StatusOr<ProgramState> CopyState(const simurgh_state& given) {
   ProgramState state{.name = given.name == nullptr ? "" : given.name,

@@ -20,8 +20,6 @@ namespace simurgh {
 namespace {
 
 constexpr char kDense[] = "dense.safetensors";
-// File of a program's tensors, in place of kDense.
-constexpr char kProgram[] = "program.safetensors";
 constexpr char kAverage[] = "average.weights";
 // File of each rank's own statistics of batch norm; written with several ranks only.
 constexpr char kRanks[] = "rank-statistics.safetensors";
@@ -39,7 +37,7 @@ std::vector<DenseTensor> TensorsOf(DenseNetwork& network,
   return tensors;
 }
 
-// Returns the tensors of kDense or kProgram.
+// Returns the tensors of kDense or kProgramFile.
 std::vector<TensorSpec> SpecsOf(const DenseCopy& dense) {
   if (!dense.program) return SpecsOf(dense.tensors);
   std::vector<TensorSpec> specs;
@@ -136,7 +134,7 @@ uint64_t DenseFiles::BytesOf(const DenseCopy& dense, const std::vector<float>& r
 StatusOr<DenseFiles> DenseFiles::Create(const std::string& folder, const DenseCopy& dense,
                                         const std::vector<float>& rank_statistics,
                                         FileSystem& files) {
-  const char* const name = dense.program ? kProgram : kDense;
+  const char* const name = dense.program ? kProgramFile : kDense;
   SIMURGH_ASSIGN_OR_RETURN(
       TensorFileWriter network,
       TensorFileWriter::Create(absl::StrCat(folder, "/", name), SpecsOf(dense), {}, files));
@@ -205,38 +203,6 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
   }
   SIMURGH_RETURN_IF_ERROR(network.Restore(parameters, std::span(state).first(own)));
   return std::vector<float>(state.begin() + static_cast<std::ptrdiff_t>(own), state.end());
-}
-
-namespace {
-
-constexpr char kProgramName[] = "program.name";
-constexpr char kProgramText[] = "program.state";
-
-}  // namespace
-
-void WriteProgram(const ProgramState& state, Manifest& manifest) {
-  manifest.extra[kProgramName] = state.name;
-  manifest.extra[kProgramText] = state.text;
-}
-
-StatusOr<ProgramState> ReadProgram(const Checkpoint& checkpoint) {
-  const std::map<std::string, std::string>& extra = checkpoint.manifest.extra;
-  const auto name = extra.find(kProgramName);
-  const auto text = extra.find(kProgramText);
-  if (name == extra.end() || text == extra.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(checkpoint.folder,
-                     ": the model's network is that of the configuration, not of a program; "
-                     "name another checkpoint.directory"));
-  }
-  ProgramState state{.name = name->second, .text = text->second};
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kProgram));
-  for (const TensorSpec& spec : file.tensors()) {
-    std::vector<std::byte> bytes(spec.rows() * spec.row_bytes());
-    SIMURGH_RETURN_IF_ERROR(file.Read(spec.name, 0, spec.rows(), bytes));
-    state.tensors.push_back({spec, std::move(bytes)});
-  }
-  return state;
 }
 
 Status SetStartWeights(const ClusterConfig& config, DenseNetwork& network) {

@@ -13,7 +13,7 @@
 #include "model/tensor_file.h"
 #include "nn/dense_network.h"
 #include "train/checkpoint_port.h"
-#include "train/hosted_network.h"
+#include "train/program_state.h"
 
 namespace simurgh {
 
@@ -81,12 +81,6 @@ class DenseFiles {
 StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t rank,
                                           uint32_t ranks, DenseNetwork& network,
                                           const DenseOptimizerConfig* server_optimizer);
-
-// Returns the state of a program's network. Errors: INVALID_ARGUMENT for a model without it;
-// DATA_LOSS.
-StatusOr<ProgramState> ReadProgram(const Checkpoint& checkpoint);
-// Writes what a manifest has of a program's state, which is all but its tensors.
-void WriteProgram(const ProgramState& state, Manifest& manifest);
 
 // Copies weights and statistics of equal name and shape into a new network, from the best
 // checkpoint of checkpoint.start_from, or else its newest one. Logs the numbers of tensors. Errors:

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/serving/row_servers.h"
 #include "services/serving/scoring_backend.h"
 
 namespace simurgh {
@@ -17,11 +18,13 @@ uint32_t ThreadsOf(const ServingConfig& config) {
   return config.threads > 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
-ModelVersion::Options LoadingOf(const ServingConfig& config, std::shared_ptr<RemoteRows> rows) {
+ModelVersion::Options LoadingOf(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
+                                std::shared_ptr<ProgramNetwork> program) {
   return {.overrides = config.model_overrides,
           .allow_plugins = config.allow_plugins,
           .remote = std::move(rows),
-          .hot_row_bytes = config.hot_row_bytes / ThreadsOf(config)};
+          .hot_row_bytes = config.hot_row_bytes / ThreadsOf(config),
+          .program = std::move(program)};
 }
 
 LoadedVersion Loaded(std::shared_ptr<const ModelVersion> model) {
@@ -40,15 +43,25 @@ Status Gone(const LoadedVersion& version) {
 
 }  // namespace
 
+StatusOr<std::unique_ptr<LibraryBackend>> LibraryBackend::Create(
+    const ServingConfig& config, std::shared_ptr<ProgramNetwork> program,
+    MetricRegistry& registry) {
+  std::shared_ptr<RemoteRows> rows;
+  if (config.rows == ServingConfig::Rows::kRemote) {
+    SIMURGH_ASSIGN_OR_RETURN(rows, RowServers::Create(config, registry));
+  }
+  return std::make_unique<LibraryBackend>(config, std::move(rows), std::move(program), registry);
+}
+
 LibraryBackend::LibraryBackend(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
-                               MetricRegistry& registry)
+                               std::shared_ptr<ProgramNetwork> program, MetricRegistry& registry)
     : is_remote_(rows != nullptr),
       versions_({.model = config.model,
                  .version = VersionOf(config),
                  .poll = config.poll,
                  .max_age = config.max_age,
                  .memory_budget = config.memory_budget,
-                 .loading = LoadingOf(config, std::move(rows))},
+                 .loading = LoadingOf(config, std::move(rows), std::move(program))},
                 registry),
       scorer_({.threads = ThreadsOf(config),
                .max_batch_rows = config.max_batch_rows,

@@ -12,6 +12,7 @@
 #include "config/serving_config.h"
 #include "predict/model_version.h"
 #include "predict/predictor.h"
+#include "predict/program_network.h"
 #include "predict/scorer.h"
 #include "predict/served_versions.h"
 
@@ -58,11 +59,16 @@ class ScoringBackend {
 // The versions of a model's folder, and the threads that predict with them.
 class LibraryBackend final : public ScoringBackend {
  public:
-  // rows: the servers of the rows; null: they are in this process.
-  // Lifetime: the registry outlives the backend.
+  // rows: the servers of the rows; null: they are in this process. program: see
+  // ModelVersion::Options. Lifetime: the registry outlives the backend.
   LibraryBackend(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
-                 MetricRegistry& registry);
+                 std::shared_ptr<ProgramNetwork> program, MetricRegistry& registry);
+  // Connects to the servers of rows that the configuration names. Errors: those of RowServers.
+  static StatusOr<std::unique_ptr<LibraryBackend>> Create(const ServingConfig& config,
+                                                          std::shared_ptr<ProgramNetwork> program,
+                                                          MetricRegistry& registry);
 
+  const ServedVersions& versions() const { return versions_; }
   LoadedVersion Current() override;
   LoadedVersion Find(uint64_t step) override;
   std::vector<uint64_t> Steps() override { return versions_.Steps(); }

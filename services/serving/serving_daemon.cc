@@ -87,90 +87,98 @@ HttpServer::Options ServerOptions(const ServingConfig& config) {
   return options;
 }
 
-// The server. Its members are in the order in which they need each other.
-class Serving {
- public:
-  explicit Serving(const ServingConfig& config) : config_(config) {}
+}  // namespace
 
-  Status Start(const ServingParts& parts) {
-    SIMURGH_ASSIGN_OR_RETURN(const Secrets secrets, LoadSecrets(config_));
-    SIMURGH_ASSIGN_OR_RETURN(backend_, parts.make_backend(config_, registry_));
+// Its members are in the order in which they need each other.
+struct StartedServing::State {
+  explicit State(const ServingConfig& configuration) : config(configuration) {}
+
+  Status Start(const MakeBackend& make_backend) {
+    SIMURGH_ASSIGN_OR_RETURN(const Secrets secrets, LoadSecrets(config));
+    SIMURGH_ASSIGN_OR_RETURN(backend, make_backend(config, registry));
     const PredictApi::Options options{
-        .name = NameOf(config_),
-        .limits = {.max_rows = config_.max_rows,
-                   .max_list_ids = config_.max_body_bytes / kBytesOfListId,
-                   .allows_bad_rows = config_.bad_rows == ServingConfig::BadRows::kEmpty,
+        .name = NameOf(config),
+        .limits = {.max_rows = config.max_rows,
+                   .max_list_ids = config.max_body_bytes / kBytesOfListId,
+                   .allows_bad_rows = config.bad_rows == ServingConfig::BadRows::kEmpty,
                    .ignores_unknown =
-                       config_.unknown_columns == ServingConfig::UnknownColumns::kIgnore},
-        .max_cell_bytes = kBodiesAtOnce * config_.max_body_bytes,
-        .queue_timeout = config_.queue_timeout};
-    api_ = std::make_unique<PredictApi>(options, *backend_, registry_);
-    api_->SetTokens(secrets.tokens);
+                       config.unknown_columns == ServingConfig::UnknownColumns::kIgnore},
+        .max_cell_bytes = kBodiesAtOnce * config.max_body_bytes,
+        .queue_timeout = config.queue_timeout};
+    api = std::make_unique<PredictApi>(options, *backend, registry);
+    api->SetTokens(secrets.tokens);
     SIMURGH_RETURN_IF_ERROR(StartEndpoint());
     // Requests arrive from now on, so this is the last step.
-    SIMURGH_ASSIGN_OR_RETURN(
-        server_, HttpServer::Start(ServerOptions(config_), *api_, secrets.tls, registry_));
+    SIMURGH_ASSIGN_OR_RETURN(server,
+                             HttpServer::Start(ServerOptions(config), *api, secrets.tls, registry));
     return absl::OkStatus();
   }
 
-  std::string url() const {
-    return absl::StrCat(config_.security == Security::kTls ? "https://" : "http://",
-                        server_->address(), "/v2/models/", UrlText(NameOf(config_)));
-  }
-
-  Status Reload(const ServingConfig& config) {
-    if (config.security != config_.security) {
-      return absl::InvalidArgumentError("serving.security has changed; restart the server");
-    }
-    SIMURGH_ASSIGN_OR_RETURN(const Secrets secrets, LoadSecrets(config));
-    SIMURGH_RETURN_IF_ERROR(backend_->Reload(config));
-    api_->SetTokens(secrets.tokens);
-    if (secrets.tls != nullptr) server_->SetTls(secrets.tls);
-    return absl::OkStatus();
-  }
-
-  void Drain() {
-    api_->BeginDrain();
-    server_->Drain(std::chrono::steady_clock::now() + kDrainTimeout);
-    endpoint_.reset();
-    api_->EndCalls();  // After the deadline, reads may still complete.
-    backend_.reset();  // Answers the remaining requests; the server must still exist.
-    server_.reset();
-  }
-
- private:
   Status StartEndpoint() {
-    if (config_.metrics.empty()) return absl::OkStatus();
+    if (config.metrics.empty()) return absl::OkStatus();
     const auto readiness = [this] {
-      const std::string problem = api_->Problem();
+      const std::string problem = api->Problem();
       return Readiness{problem.empty(), problem};
     };
-    AddProcessMetrics(registry_, "serve", readiness);
-    const HttpEndpoint::Options options{.address = config_.metrics,
-                                        .key = config_.metrics_key,
+    AddProcessMetrics(registry, "serve", readiness);
+    const HttpEndpoint::Options options{.address = config.metrics,
+                                        .key = config.metrics_key,
                                         .process = "serve",
-                                        .is_public = config_.security == Security::kInsecure};
-    SIMURGH_ASSIGN_OR_RETURN(endpoint_, HttpEndpoint::Start(options, registry_, readiness));
+                                        .is_public = config.security == Security::kInsecure};
+    SIMURGH_ASSIGN_OR_RETURN(endpoint, HttpEndpoint::Start(options, registry, readiness));
     return absl::OkStatus();
   }
 
-  const ServingConfig config_;
-  MetricRegistry registry_;
-  std::unique_ptr<ScoringBackend> backend_;
-  std::unique_ptr<PredictApi> api_;
-  std::unique_ptr<HttpServer> server_;
-  std::unique_ptr<HttpEndpoint> endpoint_;
+  const ServingConfig config;
+  MetricRegistry registry;
+  std::unique_ptr<ScoringBackend> backend;
+  std::unique_ptr<PredictApi> api;
+  std::unique_ptr<HttpServer> server;
+  std::unique_ptr<HttpEndpoint> endpoint;
 };
 
-}  // namespace
+StartedServing::StartedServing(const ServingConfig& config)
+    : state_(std::make_unique<State>(config)) {}
+StartedServing::~StartedServing() = default;
+
+Status StartedServing::Start(const MakeBackend& make_backend) {
+  const Status started = state_->Start(make_backend);
+  return absl::IsAlreadyExists(started) ? absl::InvalidArgumentError(started.message()) : started;
+}
+
+const std::string& StartedServing::address() const { return state_->server->address(); }
+
+std::string StartedServing::url() const {
+  const ServingConfig& config = state_->config;
+  return absl::StrCat(config.security == Security::kTls ? "https://" : "http://", address(),
+                      "/v2/models/", UrlText(NameOf(config)));
+}
+
+Status StartedServing::Reload(const ServingConfig& config) {
+  if (config.security != state_->config.security) {
+    return absl::InvalidArgumentError("serving.security has changed; restart the server");
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Secrets secrets, LoadSecrets(config));
+  SIMURGH_RETURN_IF_ERROR(state_->backend->Reload(config));
+  state_->api->SetTokens(secrets.tokens);
+  if (secrets.tls != nullptr) state_->server->SetTls(secrets.tls);
+  return absl::OkStatus();
+}
+
+void StartedServing::Drain() {
+  state_->api->BeginDrain();
+  state_->server->Drain(std::chrono::steady_clock::now() + kDrainTimeout);
+  state_->endpoint.reset();
+  state_->api->EndCalls();  // After the deadline, reads may still complete.
+  state_->backend.reset();  // Answers the remaining requests; the server must still exist.
+  state_->server.reset();
+}
 
 Status RunServing(const ServingConfig& config, const ServingParts& parts, std::ostream& out) {
   std::stop_source stop;
   ProcessFrame frame(stop, "serving.max_connections", config.max_connections);
-  Serving serving(config);
-  if (const Status started = serving.Start(parts); !started.ok()) {
-    return absl::IsAlreadyExists(started) ? absl::InvalidArgumentError(started.message()) : started;
-  }
+  StartedServing serving(config);
+  SIMURGH_RETURN_IF_ERROR(serving.Start(parts.make_backend));
   frame.SetReload([&]() -> StatusOr<std::string> {
     SIMURGH_ASSIGN_OR_RETURN(const ServingConfig again, parts.reload());
     SIMURGH_RETURN_IF_ERROR(serving.Reload(again));

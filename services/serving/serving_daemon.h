@@ -11,13 +11,44 @@
 
 namespace simurgh {
 
+// Called once. Must not wait for a version: the server listens meanwhile, and is not ready. The
+// registry outlives the backend.
+using MakeBackend = std::function<StatusOr<std::unique_ptr<ScoringBackend>>(
+    const ServingConfig& config, MetricRegistry& registry)>;
+
+// A server: RunServing, but for signals. A program that is no daemon can have one.
+//
+// Threads: one owner.
+class StartedServing {
+ public:
+  explicit StartedServing(const ServingConfig& config);
+  // Requires: Start() has failed, or Drain() has returned.
+  ~StartedServing();
+  StartedServing(const StartedServing&) = delete;
+  StartedServing& operator=(const StartedServing&) = delete;
+
+  // Call once. Errors: INVALID_ARGUMENT for the configuration, or an address in use; those of
+  // make_backend.
+  Status Start(const MakeBackend& make_backend);
+
+  // The numeric "host:port".
+  const std::string& address() const;
+  // The address of the model in the protocol v2.
+  std::string url() const;
+  // Applies the certificate, the tokens and the version. After an error nothing has changed.
+  Status Reload(const ServingConfig& config);
+  // Answers the requests that have arrived, and ends the backend. Must be the last call.
+  void Drain();
+
+ private:
+  struct State;
+
+  const std::unique_ptr<State> state_;
+};
+
 // Functions that the server needs besides its configuration.
 struct ServingParts {
-  // Called once. Must not wait for a version: the server listens meanwhile, and is not ready. The
-  // registry outlives the backend.
-  std::function<StatusOr<std::unique_ptr<ScoringBackend>>(const ServingConfig& config,
-                                                          MetricRegistry& registry)>
-      make_backend;
+  MakeBackend make_backend;
   // Reads the configuration again, after SIGHUP.
   std::function<StatusOr<ServingConfig>()> reload;
 };

@@ -12,12 +12,13 @@
 
 #include "config/cluster_config.h"
 #include "config/serving_config.h"
+#include "model/model_directory.h"
 #include "services/runtime/command_line.h"
-#include "services/serving/row_servers.h"
 #include "services/serving/scoring_backend.h"
 #include "services/serving/serving_daemon.h"
 #include "services/simurgh/commands.h"
 #include "telemetry/logging.h"
+#include "train/program_state.h"
 
 namespace simurgh {
 namespace {
@@ -59,18 +60,23 @@ StatusOr<ServingConfig> LoadConfig(const Options& options) {
   return config;
 }
 
+// Errors: INVALID_ARGUMENT if the newest checkpoint can never be served. Others are left to the
+// server, which waits for a training to correct them.
+Status CheckNewest(const std::string& path) {
+  ModelDirectory model(path);
+  const StatusOr<std::optional<uint64_t>> step = model.LatestStep();
+  if (!step.ok() || !*step) return absl::OkStatus();
+  const StatusOr<Checkpoint> checkpoint = model.Open(**step);
+  return checkpoint.ok() ? CheckHasNetwork(*checkpoint) : absl::OkStatus();
+}
+
 StatusOr<ExitCode> Serve(const Options& options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("serve", options.log_level, options.log_format));
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed connection fails instead.
   SIMURGH_ASSIGN_OR_RETURN(const ServingConfig config, LoadConfig(options));
-  const auto make_backend =
-      [](const ServingConfig& loaded,
-         MetricRegistry& registry) -> StatusOr<std::unique_ptr<ScoringBackend>> {
-    std::shared_ptr<RemoteRows> rows;
-    if (loaded.rows == ServingConfig::Rows::kRemote) {
-      SIMURGH_ASSIGN_OR_RETURN(rows, RowServers::Create(loaded, registry));
-    }
-    return std::make_unique<LibraryBackend>(loaded, std::move(rows), registry);
+  SIMURGH_RETURN_IF_ERROR(CheckNewest(config.model));
+  const auto make_backend = [](const ServingConfig& loaded, MetricRegistry& registry) {
+    return LibraryBackend::Create(loaded, /*program=*/nullptr, registry);
   };
   const ServingParts parts{.make_backend = make_backend,
                            .reload = [&options] { return LoadConfig(options); }};

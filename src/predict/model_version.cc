@@ -102,6 +102,30 @@ StatusOr<std::shared_ptr<const DenseModel>> LoadDense(const Checkpoint& checkpoi
   return dense;
 }
 
+// Returns whether a program computes the network. Errors: INVALID_ARGUMENT unless the options
+// expect that.
+StatusOr<bool> IsHosted(const Checkpoint& checkpoint, const ModelVersion::Options& options,
+                        const ClusterConfig& config) {
+  if (!config.model.is_hosted()) {
+    if (options.program == nullptr) return false;
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder,
+                     ": the network of this model is that of its configuration, "
+                     "not of a program; use simurgh serve"));
+  }
+  if (options.program == nullptr && !options.allow_hosted) {
+    SIMURGH_RETURN_IF_ERROR(CheckHasNetwork(checkpoint));
+  }
+  return true;
+}
+
+StatusOr<std::shared_ptr<const ProgramState>> LoadProgram(const Checkpoint& checkpoint,
+                                                          const ModelVersion::Options& options) {
+  if (options.program == nullptr) return nullptr;
+  SIMURGH_ASSIGN_OR_RETURN(ProgramState state, ReadProgram(checkpoint));
+  return std::make_shared<const ProgramState>(std::move(state));
+}
+
 StatusOr<std::vector<Calibration>> LoadCalibrations(const Checkpoint& checkpoint,
                                                     const ClusterConfig& config) {
   auto calibrations = ReadCalibrations(checkpoint.manifest, LabelColumns(config.data).size());
@@ -124,9 +148,11 @@ constexpr uint64_t kMaxProbeBytes = uint64_t{256}
                                     << 20;  // Lines have at most 1 MiB, quotes are doubled.
 
 // Largest difference of a probability, or of a number in parts of it or of 1. Products of lower
-// precision differ between devices.
-double Tolerance(ComputePrecision precision) {
-  return precision == ComputePrecision::kF32 ? 1e-6 : 1e-2;
+// precision, and networks of programs, differ between devices.
+double Tolerance(const ClusterConfig& config) {
+  const bool is_exact =
+      config.nn_worker.precision == ComputePrecision::kF32 && !config.model.is_hosted();
+  return is_exact ? 1e-6 : 1e-2;
 }
 
 struct ProbeRow {
@@ -185,7 +211,7 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(kProbe, kMaxProbeBytes));
   const size_t tasks = model.format().labels.size();
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProbeRow> rows, ParseProbe(text, tasks));
-  const double tolerance = Tolerance(model.config().nn_worker.precision);
+  const double tolerance = Tolerance(model.config());
   SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model));
   for (size_t i = 0; i < rows.size(); ++i) {
     const Status parsed = predictor.rows().AddLine(rows[i].line);
@@ -208,8 +234,7 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
       return absl::FailedPreconditionError(absl::StrCat(
           checkpoint.Path(kProbe), ": row ", i + 1, ": the trainer predicted ", wanted,
           " for this row, this program predicts ", found, "; at most ", allowed,
-          " apart is allowed; use the plug-ins and vocabularies of the training, and the program's "
-          "version of the training"));
+          " apart is allowed; use the plug-ins, the vocabularies and the program of the training"));
     }
   }
   return absl::OkStatus();
@@ -285,6 +310,8 @@ Calibration ModelVersion::calibration(size_t label) const {
   return parts_->calibrations.empty() ? Calibration() : parts_->calibrations[label];
 }
 
+std::shared_ptr<const ProgramState> ModelVersion::program_state() const { return parts_->program; }
+
 uint64_t ModelVersion::rows() const {
   uint64_t rows = 0;
   for (const RowLayers& table : parts_->tables) rows += table.rows();
@@ -313,11 +340,15 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
     model->common_ = std::make_shared<Common>(std::move(config), options, checkpoint.manifest);
   }
   const ClusterConfig& config = model->config();
-  const bool is_hosted = options.allow_hosted && config.model.is_hosted();
+  bool predicts = false;
   if (!options.share) {
-    if (!is_hosted) {
+    SIMURGH_ASSIGN_OR_RETURN(const bool is_hosted, IsHosted(checkpoint, options, config));
+    if (is_hosted) {
+      SIMURGH_ASSIGN_OR_RETURN(model->parts_->program, LoadProgram(checkpoint, options));
+    } else {
       SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, config));
     }
+    predicts = !is_hosted || options.program != nullptr;
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(checkpoint, config));
   }
   if (options.remote == nullptr) {
@@ -325,7 +356,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
                              LoadRows(checkpoint, config.tables, options.share.value_or(RowShare()),
                                       options.max_bytes, progress));
   }
-  if (!options.share && !is_hosted) SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
+  if (predicts) SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
   return model;
 }
 
@@ -343,9 +374,11 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
   const Options& options = common_->options;
   std::shared_ptr<ModelVersion> model(new ModelVersion(delta));
   model->common_ = common_;
-  const bool is_hosted = options.allow_hosted && config.model.is_hosted();
+  const bool is_hosted = config.model.is_hosted();
   if (!options.share) {
-    if (!is_hosted) {
+    if (is_hosted) {
+      SIMURGH_ASSIGN_OR_RETURN(model->parts_->program, LoadProgram(delta, options));
+    } else {
       SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
     }
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(delta, config));
@@ -358,7 +391,8 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
     SIMURGH_ASSIGN_OR_RETURN(std::optional<ChangedIds> ids, ReadChangedIds(delta, config.tables));
     if (ids) model->parts_->changes = parts_->changes.With(checksum_, *std::move(ids));
   }
-  if (!options.share && !is_hosted && checks_probe) {
+  const bool predicts = !options.share && (!is_hosted || options.program != nullptr);
+  if (predicts && checks_probe) {
     SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model));
   }
   return model;

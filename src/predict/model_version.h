@@ -13,8 +13,11 @@
 #include "config/cluster_config.h"
 #include "model/model_directory.h"
 #include "predict/remote_rows.h"
+#include "train/program_state.h"
 
 namespace simurgh {
+
+class ProgramNetwork;
 
 // The columns that a model's rows have, and what it predicts.
 struct RowFormat {
@@ -61,6 +64,8 @@ class ModelVersion {
     size_t hot_row_bytes = 0;  // Cache size of each predictor, for rows of servers.
     // Also loads a model whose network is a program's: for features and rows, not for predictions.
     bool allow_hosted = false;
+    // The network of a model whose network is a program's; null: no predictions.
+    std::shared_ptr<ProgramNetwork> program;
   };
 
   // Called with rows read and all rows; an error ends the load.
@@ -70,8 +75,8 @@ class ModelVersion {
   // compares. before: predictors of this version fit the new one if both have the same
   // configuration, which is then not read again; may be null.
   // Errors: of ConfigOfModel(), OpenRows() and CheckProbe(); INVALID_ARGUMENT for tables or dense
-  // weights that do not fit the configuration; RESOURCE_EXHAUSTED without memory, or for more than
-  // max_bytes.
+  // weights that do not fit the configuration, or a network that only a program has;
+  // RESOURCE_EXHAUSTED without memory, or for more than max_bytes.
   static StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint,
                                                             const Options& options,
                                                             Progress progress,
@@ -101,6 +106,8 @@ class ModelVersion {
   const ClusterConfig& config() const;
   const RowFormat& format() const;
   Calibration calibration(size_t label) const;  // Calibration of a label's predictions.
+  // Returns the state of the program's network; null without Options::program.
+  std::shared_ptr<const ProgramState> program_state() const;
 
  private:
   friend class Predictor;

@@ -11,6 +11,7 @@
 #include "embedding/vector_codec.h"
 #include "nn/calibration.h"
 #include "nn/metrics.h"
+#include "predict/program_network.h"
 #include "predict/remote_reader.h"
 #include "predict/version_rows.h"
 #include "table/encoded_matrix.h"
@@ -243,17 +244,23 @@ Status Predictor::Rows(const ModelVersion& model, uint32_t table, std::span<cons
 Status Predictor::Predict(const ModelVersion& model, Batch& batch,
                           std::vector<float>& probabilities) {
   State& state = *state_;
-  if (!state.dense) {
+  ProgramNetwork* const program = state.common.options.program.get();
+  if (!state.dense && program == nullptr) {
     return absl::FailedPreconditionError(
         "the model's network is a program's; compute it on the model's features");
   }
   probabilities.resize(batch.size() * state.common.format.labels.size());
   if (batch.size() == 0) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(const MatrixView<const float> embeddings, Embeddings(model, batch));
-  SIMURGH_RETURN_IF_ERROR(
-      state.dense->Predict(*model.parts_->dense, embeddings, batch.dense.matrix(), probabilities));
+  if (state.dense) {
+    SIMURGH_RETURN_IF_ERROR(state.dense->Predict(*model.parts_->dense, embeddings,
+                                                 batch.dense.matrix(), probabilities));
+  } else {
+    SIMURGH_RETURN_IF_ERROR(
+        program->Predict(model, embeddings, batch.dense.matrix(), probabilities));
+  }
   const ClusterConfig& config = state.common.config;
-  ToPredictions(config.model.tasks, config.training.keep_negatives, model.parts_->calibrations,
+  ToPredictions(TasksOf(config.model), config.training.keep_negatives, model.parts_->calibrations,
                 probabilities);
   UnscalePredictions(probabilities, state.scales);
   return absl::OkStatus();
@@ -333,7 +340,10 @@ Status Predictor::State::ScoreBatch(Predictor& predictor, const ModelVersion& mo
         std::ranges::copy(next.first(labels), scored[r].probabilities.begin() +
                                                   static_cast<std::ptrdiff_t>(row * labels));
       } else {
-        scored[r].AddProblem(row, "the prediction is not finite; send smaller dense numbers");
+        scored[r].AddProblem(row, common.options.program == nullptr
+                                      ? "the prediction is not finite; send smaller dense numbers"
+                                      : "the prediction is not finite; send smaller dense numbers, "
+                                        "or correct the program's network");
       }
       next = next.subspan(labels);
     }

@@ -120,10 +120,11 @@ struct ModelVersion::Common {
 };
 
 struct ModelVersion::Parts {
-  std::shared_ptr<const DenseModel> dense;  // Null in a version of a share.
-  std::vector<Calibration> calibrations;    // Indexed by label; empty: none.
-  std::vector<RowLayers> tables;            // One per table of the configuration; empty if remote.
-  RowChanges changes;                       // For caches of remote rows.
+  std::shared_ptr<const DenseModel> dense;      // Null in a version of a share.
+  std::shared_ptr<const ProgramState> program;  // Null without ModelVersion::Options::program.
+  std::vector<Calibration> calibrations;        // Indexed by label; empty: none.
+  std::vector<RowLayers> tables;  // One per table of the configuration; empty if remote.
+  RowChanges changes;             // For caches of remote rows.
 };
 
 }  // namespace simurgh

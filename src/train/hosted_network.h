@@ -18,23 +18,11 @@
 #include "config/cluster_config.h"
 #include "embedding/row_codec.h"
 #include "embedding/vector_codec.h"
-#include "model/tensor_file.h"
 #include "nn/dense_network.h"
 #include "tensor/matrix_view.h"
+#include "train/program_state.h"
 
 namespace simurgh {
-
-// What a program keeps in a model besides the rows: tensors, and a text for the rest.
-struct ProgramState {
-  struct Tensor {
-    TensorSpec spec;
-    std::vector<std::byte> bytes;
-  };
-
-  std::string name;  // Name of the network, such as its class.
-  std::string text;  // Everything that is no tensor.
-  std::vector<Tensor> tensors;
-};
 
 // The dense network of a program: the trainer asks the program to compute.
 //

@@ -1,11 +1,19 @@
-"""The versions of a model's folder."""
+"""The versions of a model's folder, and simurgh.torch.Server: its answers, versions and errors."""
 
+import http.client
+import json
+import os
+import pathlib
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 import time
 
-from hosted import Net, click_files, expect, loss_of, raises, simurgh, skip, torch
+from hosted import Net, ROOT, click_files, example, expect, log, loss_of, program, raises, simurgh, skip, torch
 
-import pathlib
+import numpy as np
 
 try:
     import polars
@@ -77,6 +85,194 @@ def check_refused():
         expect(str(rows.name) in found[-1].problem and found[-2].used, f"the refused version: {found}")
 
 
+# Both commands say what to run instead.
+def check_commands():
+    for words in (["predict", "--input", "later.csv", "--output", "x.csv"], ["predict", "--input", "later.csv", "--evaluate"],
+                  ["serve", "--listen", "127.0.0.1:0"]):
+        done = program("simurgh", words[0], "--model", "hosted-model", *words[1:], code=2)
+        expect("simurgh.torch" in done.all and "hosted-model" in done.all, f"{words[0]}: {done.all}")
+
+
+class Client:
+    """A connection to a server."""
+
+    def __init__(self, port, name="hosted-model"):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.name = name
+
+    def predict(self, rows, version=None):
+        """Returns (status, predictions, step); of an error (status, its text, None)."""
+        place = f"/versions/{version}" if version is not None else ""
+        body = json.dumps({"inputs": {name: rows[name].cast(polars.String).to_list() for name in COLUMNS}})
+        self.connection.request("POST", f"/v1/models/{self.name}{place}:predict", body)
+        response = self.connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status != 200:
+            return response.status, answer["error"], None
+        return 200, np.array(answer["outputs"], np.float32), int(answer["model_version"])
+
+
+COLUMNS = ("user", "item", "price", "hour")
+QUIET = {"listen": "127.0.0.1:0", "log_level": "error"}
+
+
+def reference(folder, rows, step):
+    """The probabilities of a version, computed without the server."""
+    with simurgh.Model(folder, version=step) as model:
+        net = Net(model.inputs, seed=9)
+        simurgh.torch.load(model, net=net)
+        return 1 / (1 + np.exp(-simurgh.torch.predict(model, net, rows).astype(np.float64)))
+
+
+# Answers are those of the network, in both protocols, and of each version its own, while versions change and clients
+# ask for older ones.
+def check_server():
+    rows = polars.read_csv("later.csv").head(50)
+    wanted = {step: reference("hosted-model", rows, step) for step in (10, 20, 30, 40)}
+    expect(np.abs(wanted[30] - wanted[40]).max() > 1e-3, "versions differ")
+    pin = pathlib.Path("hosted-model/pin")
+    pin.write_text("10")
+    with simurgh.torch.Server("hosted-model", overrides=["serving.poll=5ms", "serving.max_batch_rows=64"], **QUIET) as server:
+        net = Net(server.inputs, seed=5)
+        server.track(net=net)
+        expect(net.training, "the network is in training mode before")
+        server.start()
+        client = Client(server.port)
+        status, found, step = client.predict(rows)
+        expect(status == 200 and step == 10, f"the pinned version answers: {found}")
+        expect(np.abs(found - wanted[10]).max() < 1e-6, "predictions are those of the network")
+        bad, tallies, ends = [], [set() for _ in range(4)], threading.Event()
+
+        def ask(thread):
+            own = Client(server.port)
+            while not ends.is_set():
+                # Some clients name the version before the newest one, so that weights alternate.
+                newest = max(tallies[thread] | {10})
+                status, found, step = own.predict(rows, version=newest if thread == 0 else None)
+                if status == 404 and thread == 0:  # Dropped meanwhile.
+                    status, found, step = own.predict(rows)
+                if status != 200:
+                    bad.append(found)
+                    return
+                tallies[thread].add(step)
+                if np.abs(found - wanted[step]).max() > 1e-6:
+                    bad.append(f"step {step} differs by {np.abs(found - wanted[step]).max()}")
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for step in (20, 30, 40, 20, 30, 40):
+            pin.write_text(str(step))
+            until(lambda: client.predict(rows)[2] == step, f"step {step} answers")
+        ends.set()
+        for thread in threads:
+            thread.join()
+        expect(not bad, f"answers are of one version: {bad[:3]}")
+        expect(all(len(one) > 1 for one in tallies[1:]), f"versions changed meanwhile: {tallies}")
+    expect(net.training, "the network is in training mode again")
+    pin.unlink()
+
+
+# Faults of the program fail their requests, and the server goes on.
+def check_faults():
+    rows = polars.read_csv("later.csv").head(4)
+    mode = []
+
+    class Faulty(Net):
+        def forward(self, dense, embeddings):
+            logits = super().forward(dense, embeddings)
+            if not mode:
+                return logits
+            return {"raise": lambda: 1 / 0, "shape": lambda: logits[:-1], "two": lambda: torch.stack([logits, logits], 1),
+                    "nan": lambda: logits * float("nan"), "dtype": lambda: logits.to(torch.complex64),
+                    "list": lambda: ["a"] * len(logits), "none": lambda: None,
+                    "half": lambda: logits.to(torch.bfloat16), "double": lambda: logits.double(),
+                    "column": lambda: logits[:, None]}[mode[0]]()
+
+    with simurgh.torch.Server("hosted-model", **QUIET) as server:
+        raises(simurgh.InvalidError, server.run, "track")
+        raises(simurgh.InvalidError, server.track, "net")
+        raises(simurgh.InvalidError, lambda: server.track(other=Net(server.inputs)), "other", "net")
+        raises(RuntimeError, lambda: server.track(net=torch.nn.Linear(3, 1)), "weight")
+        server.track(net=Faulty(server.inputs))
+        server.start()
+        raises(simurgh.InvalidError, server.start, "started")
+        client = Client(server.port)
+        status, good, _ = client.predict(rows)
+        expect(status == 200, f"a good answer: {good}")
+        with log() as path:
+            for fault, status, part in (("raise", 500, "ZeroDivisionError: division by zero"), ("shape", 500, "(3,)"),
+                                        ("two", 500, "(4, 2)"), ("nan", 400, "not finite"), ("dtype", 500, "complex64"),
+                                        ("list", 500, "<U1"), ("none", 500, "NoneType")):
+                mode[:] = [fault]
+                for _ in range(2):
+                    found, text, _ = client.predict(rows)
+                    expect(found == status and part in str(text), f"{fault}: {found} {text}, expected {status} with {part}")
+        expect(path.read_text().count("ZeroDivisionError: ") == 1, "a fault is printed once, with its trace")
+        for fine, far in (("half", 0.01), ("double", 1e-6), ("column", 1e-6)):
+            mode[:] = [fine]
+            status, found, _ = client.predict(rows)
+            expect(status == 200 and np.abs(found - good).max() < far, f"{fine}: {found}")
+        mode[:] = []
+        expect((client.predict(rows)[1] == good).all(), "the server goes on")
+        raises(simurgh.InvalidError, lambda: simurgh.torch.Server("hosted-model", listen=server.address), "in use")
+    raises(simurgh.InvalidError, lambda: server.ready, "closed")
+
+
+# What cannot be served is told at the start.
+def check_models():
+    settings = ("--set", "checkpoint.directory=built-in-model", "--set", "training.max_steps=2")
+    program("nn-worker", "--config", example("adult", model=True), "--standalone", *settings)
+    open_server = lambda *words, **named: simurgh.torch.Server(*words, **{**QUIET, **named})
+    raises(simurgh.InvalidError, lambda: open_server("built-in-model"), "built-in-model", "configuration")
+    raises(simurgh.InvalidError, lambda: open_server("nothing-here"), "nothing-here")
+    raises(simurgh.InvalidError, open_server, "model")
+    raises(simurgh.InvalidError, lambda: open_server("hosted-model", listen="0.0.0.0:0"), "loopback")
+    raises(simurgh.InvalidError, lambda: open_server("hosted-model", overrides=["serving.none=1"]), "serving.none")
+    # Weights of another step fail the probe.
+    shutil.copytree("hosted-model", "mixed-model")
+    weights = pathlib.Path("mixed-model/step-40/program.safetensors")
+    with simurgh.torch.Server("mixed-model", **QUIET) as server:
+        net = Net(server.inputs)
+        server.track(lambda batch: net(batch.dense, batch.embeddings) + 1, net=net)
+        raises(simurgh.InvalidError, server.start, "probe.csv", "step 40")
+    expect(weights.exists(), "the model stays")
+
+
+# serve() in a program: SIGTERM answers what has arrived, and ends it with 0.
+def check_signals():
+    text = f"""
+import sys
+sys.path[:0] = {[str(ROOT / "tests/python"), str(ROOT / "services/python")]!r}
+folder = {os.getcwd()!r}
+from hosted import Net, simurgh
+class Loud(Net):
+    def forward(self, dense, embeddings):
+        print("batch", flush=True)
+        return super().forward(dense, embeddings)
+with simurgh.Model(folder + "/hosted-model") as model:
+    net = Loud(model.inputs)
+simurgh.torch.serve(folder + "/hosted-model", net=net, listen="127.0.0.1:" + sys.argv[1], log_level="warn")
+print("the end")
+"""
+    import case
+    for number in (signal.SIGTERM, signal.SIGINT):
+        port = case.free_port()
+        with subprocess.Popen([sys.executable, "-B", "-c", text, str(port)], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as child:
+            expect(child.stdout.readline() == "batch\n", "the probe is predicted")
+            rows = polars.read_csv("later.csv").head(4)
+            until(lambda: Client(port).predict(rows)[0] == 200, "the server answers")
+            child.send_signal(number)
+            output, errors = child.communicate(timeout=60)
+            expect(child.returncode == 0 and output.endswith("the end\n"), f"exit code {child.returncode}: {output}{errors}")
+
+
 train("hosted-model")
 check_versions()
 check_refused()
+check_commands()
+check_server()
+check_faults()
+check_models()
+check_signals()

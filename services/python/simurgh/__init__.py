@@ -4,6 +4,7 @@ from ._library import Error, InvalidError, LostError, version
 from .loader import Loader
 from .model import Features, Model, Version
 from .programs import checkpoints, history, predict, program, train
+from .server import Server
 from .worker import Batch, Feature, Inputs, Worker
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Loader",
     "LostError",
     "Model",
+    "Server",
     "Version",
     "Worker",
     "checkpoints",

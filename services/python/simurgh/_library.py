@@ -148,6 +148,18 @@ class ModelOptions(ctypes.Structure):
     ]
 
 
+class ServerOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("model", ctypes.c_char_p),
+        ("listen", ctypes.c_char_p),
+        ("config_path", ctypes.c_char_p),
+        ("overrides", ctypes.POINTER(ctypes.c_char_p)),
+        ("override_count", ctypes.c_uint64),
+        ("log_level", ctypes.c_char_p),
+    ]
+
+
 class Result(ctypes.Structure):
     _fields_ = [
         ("size", ctypes.c_uint64),
@@ -199,6 +211,18 @@ _FUNCTIONS = {
         ctypes.c_void_p,
     ],
     "model_close": [ctypes.c_void_p],
+    "server_open": [ctypes.POINTER(ServerOptions), ctypes.POINTER(ctypes.c_void_p)],
+    "server_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
+    "server_start": [ctypes.c_void_p, ctypes.POINTER(State)],
+    "server_address": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(ctypes.c_char_p)],
+    "server_ready": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)],
+    "server_next": [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(Task)],
+    "server_predicted": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64],
+    "server_restored": [ctypes.c_void_p],
+    "server_failed": [ctypes.c_void_p, ctypes.c_char_p],
+    "server_reload": [ctypes.c_void_p],
+    "server_interrupt": [ctypes.c_void_p],
+    "server_close": [ctypes.c_void_p],
     "loader_open": [ctypes.POINTER(LoaderOptions), ctypes.POINTER(ctypes.c_void_p)],
     "loader_inputs": [ctypes.c_void_p, ctypes.POINTER(Inputs)],
     "loader_rows": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)],

@@ -8,7 +8,7 @@ import types
 import numpy as np
 import torch
 
-from . import _library, state, worker
+from . import _library, server, state, worker
 from ._library import InvalidError
 
 
@@ -173,11 +173,7 @@ class Worker(worker.Worker):
         """
         if not objects:
             raise InvalidError("worker.track: name what is saved, as in worker.track(net=net, optimizer=optimizer)")
-        for name, one in objects.items():
-            if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
-                raise InvalidError(f"worker.track: {name} has no state_dict and load_state_dict")
-        # A network and the same one in DistributedDataParallel or torch.compile have one state.
-        self._objects = {name: _unwrapped(one) for name, one in objects.items()}
+        self._objects = _tracked("worker.track", objects)
         self._networks = [one for one in self._objects.values() if isinstance(one, torch.nn.Module)]
         self._modes = None
         self._skips = False
@@ -260,10 +256,7 @@ class Worker(worker.Worker):
         return Batch(self.inputs, worker.Batch(self.inputs, task), is_train)
 
     def _outputs(self, outputs, rows):
-        if isinstance(outputs, torch.Tensor):
-            outputs = outputs.detach().cpu()
-            outputs = (outputs.float() if outputs.is_floating_point() else outputs).numpy()
-        return super()._outputs(outputs, rows)
+        return super()._outputs(_as_numbers(outputs), rows)
 
     def _predict(self, batch):
         if self._modes is None:
@@ -274,11 +267,7 @@ class Worker(worker.Worker):
             super()._predict(batch)
 
     def _call_first(self, batch):
-        network = self._networks[0]
-        weight = next(network.parameters(), None)
-        if weight is not None:
-            batch = batch.to(weight.device)
-        return network(batch.dense, batch.embeddings)
+        return _call(self._networks[0], batch)
 
     def _guard(self, optimizer):
         """Makes steps with gradients that are not finite leave all weights as they are, on all ranks."""
@@ -346,6 +335,69 @@ class Worker(worker.Worker):
         return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
+class Server(server.Server):
+    """The server of `simurgh serve`, for a model whose network is a torch.nn.Module:
+
+        with simurgh.torch.Server("clicks-model", listen="127.0.0.1:8000") as server:
+            net = Net(server.inputs)
+            server.track(net=net)
+            server.run()
+
+    See simurgh.Server for arguments, threads and errors, and `serve` for all in one call.
+    """
+
+    _objects = {}  # Before `track`.
+    _networks = ()
+
+    def track(self, forward=None, **objects):
+        """Registers the networks, by the names that training tracked. The weights of each version are loaded to them.
+
+        forward(batch): outputs of a batch, (B) or (B, labels), as in training. None: the first network is called with
+        (batch.dense, batch.embeddings), on the device of its weights. Networks are in eval mode while the server runs.
+        Errors: InvalidError for a name that the model does not have; RuntimeError of PyTorch for other shapes.
+        """
+        self._objects = _tracked("server.track", objects)
+        self._networks = [one for one in self._objects.values() if isinstance(one, torch.nn.Module)]
+        if not self._networks:
+            raise InvalidError("server.track: name the network as training did, as in server.track(net=net)")
+        super().track(forward=forward or self._call_first, restore=self._load)
+
+    def _call_first(self, batch):
+        return _call(self._networks[0], batch)
+
+    def _work(self):
+        modes = [(module, module.training) for network in self._networks for module in network.modules()]
+        for network in self._networks:
+            network.eval()
+        try:
+            with torch.no_grad():
+                super()._work()
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
+    def _make_batch(self, task):
+        return Batch(self.inputs, super()._make_batch(task), is_train=False)
+
+    def _outputs(self, outputs, rows):
+        return super()._outputs(_as_numbers(outputs), rows)
+
+    def _load(self, saved):
+        _load(saved["objects"], self._objects, "the model")
+
+    _from_array = staticmethod(Worker._from_array)
+
+
+def serve(model=None, forward=None, *, listen=None, config=None, overrides=(), log_level=None, **objects):
+    """Serves a model with networks of one's own until SIGINT or SIGTERM, as in simurgh.torch.serve("clicks-model", net=net).
+
+    forward, objects: see Server.track. Other arguments and errors: see simurgh.Server.
+    """
+    with Server(model, listen=listen, config=config, overrides=overrides, log_level=log_level) as one:
+        one.track(forward, **objects)
+        one.run()
+
+
 def load(model, **objects):
     """Restores networks and others from a checkpoint of a training that tracked them by these names.
 
@@ -354,10 +406,7 @@ def load(model, **objects):
     """
     text, arrays = state.read(pathlib.Path(model.path) / f"step-{model.step}")
     saved = state.unpack(text, arrays, Worker._from_array)["objects"]
-    for name, one in objects.items():
-        if name not in saved:
-            raise InvalidError(f"{model.path} has the state of {', '.join(saved)}, and not of {name}")
-        _unwrapped(one).load_state_dict(saved[name])
+    _load(saved, objects, model.path)
 
 
 def predict(model, network, table, forward=None):
@@ -380,6 +429,40 @@ def predict(model, network, table, forward=None):
     finally:
         network.train(was_training)
     return outputs.detach().cpu().numpy()
+
+
+def _tracked(place, objects):
+    """Checks objects with a state. Returns them without wrappers: a network and the same one in DistributedDataParallel
+    or torch.compile have one state.
+    """
+    for name, one in objects.items():
+        if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
+            raise InvalidError(f"{place}: {name} has no state_dict and load_state_dict")
+    return {name: _unwrapped(one) for name, one in objects.items()}
+
+
+def _load(saved, objects, place):
+    """Gives objects their states, by name."""
+    for name, one in objects.items():
+        if name not in saved:
+            raise InvalidError(f"{place} has the state of {', '.join(saved)}, and not of {name}")
+        _unwrapped(one).load_state_dict(saved[name])
+
+
+def _call(network, batch):
+    """Calls a network with a batch, on the device of its weights."""
+    weight = next(network.parameters(), None)
+    if weight is not None:
+        batch = batch.to(weight.device)
+    return network(batch.dense, batch.embeddings)
+
+
+def _as_numbers(outputs):
+    """Returns a tensor as an array, in which floating-point numbers are float32; others as they are."""
+    if not isinstance(outputs, torch.Tensor):
+        return outputs
+    outputs = outputs.detach().cpu()
+    return (outputs.float() if outputs.is_floating_point() else outputs).numpy()
 
 
 def _unwrapped(one):

@@ -105,6 +105,28 @@ def _floats(values, what):
     return np.ascontiguousarray(array, np.float32)
 
 
+def outputs_of(outputs, rows, labels):
+    """Returns a network's outputs as a float32 array. Errors: InvalidError for another shape or type."""
+    array = _floats(outputs, "outputs")
+    if array.shape != (rows, labels) and (array.shape != (rows,) or labels > 1):
+        raise InvalidError(
+            f"outputs have the shape {array.shape}, expected ({rows}, {labels}): one for each sample and label"
+        )
+    return array
+
+
+def arrays_of(saved):
+    """Returns the tensors of a simurgh_state as arrays by name."""
+    arrays = {}
+    for tensor in saved.tensors[: saved.tensor_count]:
+        shape = tuple(tensor.shape[: tensor.dimensions])
+        dtype = np.dtype(state.dtype_name(tensor.dtype))
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = ctypes.string_at(tensor.data, count * dtype.itemsize) if count > 0 else b""
+        arrays[tensor.name.decode()] = np.frombuffer(bytearray(raw), dtype).reshape(shape)
+    return arrays
+
+
 class Memory:
     """Owns the arrays of a task until the last of them is gone."""
 
@@ -350,13 +372,7 @@ class Worker:
         return Batch(self.inputs, task)
 
     def _outputs(self, outputs, rows):
-        array = _floats(outputs, "outputs")
-        labels = len(self.inputs.labels)
-        if array.shape != (rows, labels) and (array.shape != (rows,) or labels > 1):
-            raise InvalidError(
-                f"outputs have the shape {array.shape}, expected ({rows}, {labels}): one for each sample and label"
-            )
-        return array
+        return outputs_of(outputs, rows, len(self.inputs.labels))
 
     def _predict(self, batch):
         if self._forward is None:
@@ -449,14 +465,7 @@ class Worker:
         _library.check(_library.LIBRARY.simurgh_worker_saved(self._require(), given))
 
     def _take_over(self, saved):
-        arrays = {}
-        for tensor in saved.tensors[: saved.tensor_count]:
-            shape = tuple(tensor.shape[: tensor.dimensions])
-            dtype = np.dtype(state.dtype_name(tensor.dtype))
-            count = int(np.prod(shape, dtype=np.int64))
-            raw = ctypes.string_at(tensor.data, count * dtype.itemsize) if count > 0 else b""
-            arrays[tensor.name.decode()] = np.frombuffer(bytearray(raw), dtype).reshape(shape)
-        self._restore(state.unpack(saved.text.decode(), arrays, self._from_array))
+        self._restore(state.unpack(saved.text.decode(), arrays_of(saved), self._from_array))
 
     @staticmethod
     def _as_array(value):

@@ -33,7 +33,7 @@ TEST_CASE("a request whose version servers have dropped gets the newest one", "[
   config.model = path;
   config.poll = std::chrono::milliseconds(1);
   config.hot_row_bytes = 0;
-  LibraryBackend backend(config, servers, registry);
+  LibraryBackend backend(config, servers, /*program=*/nullptr, registry);
   REQUIRE(Reaches(backend, 1));
   const LoadedVersion old = backend.Current();
   LoadedVersion named = backend.Find(1);
