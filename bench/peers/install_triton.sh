@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs a Triton server and its load generator from PyPI for comparisons by bench_serving.
+# Installs a Triton server and its load generator from PyPI, for bench_serving and the test of the example.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: bench/peers/install_triton.sh
 
-Installs for bench_serving in build/peers, 1 GB:
-  triton         Triton with its Python back end (PyPI's nvidia-pytriton), numpy and onnxruntime
+Installs for bench_serving and tests/python/triton_case.py in build/peers, 1 GB:
+  triton         Triton with its Python back end (PyPI's nvidia-pytriton), numpy, onnxruntime and polars
   perf_analyzer  the load generator, which tritonclient 2.41.1 is the last to bring, and libcudart
 
 Needs Python 3.8 to 3.13 with its shared library, and libb64; scripts/bootstrap.sh --bench
@@ -31,7 +31,7 @@ esac
 command -v python3 >/dev/null || fail "python3 is missing: apt-get install python3-venv"
 folder=build/peers/triton client=build/peers/perf_analyzer
 [[ -x $folder/bin/pip ]] || python3 -m venv "$folder"
-"$folder/bin/pip" install 'nvidia-pytriton==0.7.*' 'numpy<2' onnxruntime
+"$folder/bin/pip" install 'nvidia-pytriton==0.7.*' 'numpy<2' onnxruntime polars
 
 mkdir -p "$client"
 wheels=$(mktemp --directory)
