@@ -411,6 +411,23 @@ SIMURGH_API int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStr
 SIMURGH_API int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
                                        simurgh_result* result);
 
+typedef struct simurgh_evaluation {
+  uint64_t size;
+  const char* text;  /* Metrics as `simurgh predict --evaluate` prints them: "test_auc=0.8 ...". */
+  uint64_t rows;     /* Rows of the table. */
+  uint64_t bad_rows; /* Rows, or labels, that cannot be parsed. */
+  simurgh_memory* memory; /* Owner of the text: simurgh_memory_release. */
+} simurgh_evaluation;
+
+/* Compares predictions of a table's rows with their labels, and takes over its stream. outputs:
+ * [rows][label_count], count numbers, of the program's network for all rows of the table, also for
+ * bad ones: see simurgh_worker_predicted; NULL: the network of the configuration predicts.
+ * evaluation->size must be set. Errors: those of simurgh_model_predict; SIMURGH_INVALID for missing
+ * labels, or outputs that are not finite. */
+SIMURGH_API int simurgh_model_evaluate(simurgh_model* model, struct ArrowArrayStream* table,
+                                       const float* outputs, uint64_t count,
+                                       simurgh_evaluation* evaluation);
+
 /* Reads rows of a feature's table by id. ids: [count], as `simurgh export embeddings` has them.
  * weights: [count][dim], zeros for an id without a row. found: [count] 1 or 0. */
 SIMURGH_API int simurgh_model_rows(simurgh_model* model, const char* feature, const uint64_t* ids,

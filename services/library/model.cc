@@ -21,6 +21,7 @@
 #include "predict/model_version.h"
 #include "predict/predictor.h"
 #include "predict/served_versions.h"
+#include "services/library/evaluation.h"
 #include "services/library/inputs.h"
 #include "services/library/interface.h"
 #include "services/library/memory.h"
@@ -87,6 +88,8 @@ struct simurgh_model {
                        uint8_t* found);
 
   simurgh::Status Versions(simurgh_checkpoints* list);
+  simurgh::Status Evaluate(ArrowArrayStream* table, const float* outputs, uint64_t count,
+                           simurgh_evaluation* evaluation);
 
   const pid_t process = getpid();
   std::string path;
@@ -264,6 +267,26 @@ Status simurgh_model::Versions(simurgh_checkpoints* list) {
   return absl::OkStatus();
 }
 
+Status simurgh_model::Evaluate(ArrowArrayStream* table, const float* outputs, uint64_t count,
+                               simurgh_evaluation* evaluation) {
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(evaluation->size, sizeof(*evaluation), "simurgh_evaluation"));
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
+  std::optional<std::span<const float>> given;
+  if (outputs != nullptr) given.emplace(outputs, count);
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::TableEvaluation result,
+                           simurgh::EvaluateTable(*version, predictor, table, given));
+  GiveBack(std::move(predictor));
+  const auto kept = std::make_shared<const simurgh::TableEvaluation>(std::move(result));
+  *evaluation = {.size = sizeof(*evaluation),
+                 .text = kept->text.c_str(),
+                 .rows = kept->rows,
+                 .bad_rows = kept->bad_rows};
+  evaluation->memory = new simurgh_memory{kept};
+  return absl::OkStatus();
+}
+
 int simurgh_model_open(const simurgh_model_options* options, simurgh_model** model) {
   return simurgh::library::Call([&]() -> Status {
     *model = nullptr;
@@ -314,6 +337,15 @@ int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
     const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     return model->Read(table, /*predicts=*/false, result);
+  });
+}
+
+int simurgh_model_evaluate(simurgh_model* model, struct ArrowArrayStream* table,
+                           const float* outputs, uint64_t count, simurgh_evaluation* evaluation) {
+  return simurgh::library::Call([&]() -> Status {
+    const simurgh::library::ReleasedTable released(table);
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    return model->Evaluate(table, outputs, count, evaluation);
   });
 }
 

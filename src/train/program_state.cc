@@ -41,10 +41,9 @@ StatusOr<ProgramState> ReadProgram(const Checkpoint& checkpoint) {
 Status CheckHasNetwork(const Checkpoint& checkpoint) {
   const auto name = checkpoint.manifest.extra.find(kProgramName);
   if (name == checkpoint.manifest.extra.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(checkpoint.folder, ": a program has the network of this model, ", name->second,
-                   "; run simurgh.torch.predict or simurgh.torch.serve with it, or in C "
-                   "simurgh_server_open"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      checkpoint.folder, ": a program has the network of this model, ", name->second,
+      "; run simurgh.torch.predict, evaluate or serve with it, or in C simurgh_server_open"));
 }
 
 }  // namespace simurgh

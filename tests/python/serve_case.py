@@ -113,6 +113,8 @@ class Client:
 
 
 COLUMNS = ("user", "item", "price", "hour")
+ADULT = ("age workclass fnlwgt education education_num marital_status occupation relationship race gender capital_gain "
+         "capital_loss hours_per_week native_country income").split()
 QUIET = {"listen": "127.0.0.1:0", "log_level": "error"}
 
 
@@ -122,6 +124,30 @@ def reference(folder, rows, step):
         net = Net(model.inputs, seed=9)
         simurgh.torch.load(model, net=net)
         return 1 / (1 + np.exp(-simurgh.torch.predict(model, net, rows).astype(np.float64)))
+
+
+# Metrics are those of the training, of built-in networks those of the command.
+def check_evaluations():
+    rows = polars.read_csv("later.csv")
+    with simurgh.Model("hosted-model") as model:
+        net = Net(model.inputs, seed=8)
+        simurgh.torch.load(model, net=net)
+        found = simurgh.torch.evaluate(model, net, rows)
+        last = simurgh.checkpoints("hosted-model")[-1]["metrics"]
+        for name in ("test_auc", "test_logloss"):
+            expect(abs(found[name] - last[name]) < 1e-4, f"{name}: {found}, of the training: {last}")
+        logits = simurgh.torch.predict(model, net, rows)
+        # A bad row, and one without a label, are left out.
+        part = rows.head(50).with_columns(price=polars.Series(["x"] + rows["price"][1:50].cast(polars.String).to_list()))
+        expect(model.evaluate(part, logits[:50])["test_auc"] == model.evaluate(rows[1:50], logits[1:50])["test_auc"],
+               "a bad row is left out")
+        raises(simurgh.InvalidError, lambda: model.evaluate(rows, logits[:-1]), "999 numbers for 1000 rows")
+        raises(simurgh.InvalidError, lambda: model.evaluate(rows, np.append(logits, 0)), "1001 numbers for 1000 rows")
+        raises(simurgh.InvalidError, lambda: model.evaluate(rows.drop("label"), logits), "label")
+        raises(simurgh.InvalidError, lambda: model.evaluate(rows.head(0), logits[:0]), "0 rows")
+        logits[7] = np.nan
+        raises(simurgh.InvalidError, lambda: model.evaluate(rows, logits), "row 7")
+        raises(simurgh.InvalidError, lambda: model.evaluate(rows), "program")
 
 
 # Answers are those of the network, in both protocols, and of each version its own, while versions change and clients
@@ -224,6 +250,13 @@ def check_models():
     settings = ("--set", "checkpoint.directory=built-in-model", "--set", "training.max_steps=2")
     program("nn-worker", "--config", example("adult", model=True), "--standalone", *settings)
     open_server = lambda *words, **named: simurgh.torch.Server(*words, **{**QUIET, **named})
+    test = ROOT / "config/data/adult/adult.test.csv.zst"
+    done = program("simurgh", "predict", "--model", "built-in-model", "--input", test, "--evaluate")
+    rows = polars.read_csv(test, has_header=False, new_columns=ADULT)
+    with simurgh.Model("built-in-model") as model:
+        found = model.evaluate(rows)
+        expect(found["test_auc"] == done.value("test_auc") and found["test_logloss"] == done.value("test_logloss"),
+               f"metrics are those of simurgh predict: {found}, {done.all}")
     raises(simurgh.InvalidError, lambda: open_server("built-in-model"), "built-in-model", "configuration")
     raises(simurgh.InvalidError, lambda: open_server("nothing-here"), "nothing-here")
     raises(simurgh.InvalidError, open_server, "model")
@@ -272,6 +305,7 @@ train("hosted-model")
 check_versions()
 check_refused()
 check_commands()
+check_evaluations()
 check_server()
 check_faults()
 check_models()

@@ -28,7 +28,7 @@ python = re.search(r"python(3\.\d+)/", str(package))[1]
 shutil.copy(package / f"python_backend_stubs/{python}/triton_python_backend_stub", "backends/python")
 shutil.copytree(EXAMPLES / "triton", "repository")
 # The stub does not read PYTHONPATH.
-pathlib.Path("repository/clicks/1/simurgh").symlink_to(ROOT / "services/python/simurgh")
+shutil.copytree(ROOT / "services/python/simurgh", "repository/clicks/1/simurgh")
 config = pathlib.Path("repository/clicks/config.pbtxt")
 config.write_text(config.read_text().replace("/models/clicks-model", os.path.abspath("clicks-model")))
 words = [package / "bin/tritonserver", "--model-repository", os.path.abspath("repository"), "--backend-directory",

@@ -173,6 +173,16 @@ class Result(ctypes.Structure):
     ]
 
 
+class Evaluation(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("text", ctypes.c_char_p),
+        ("rows", ctypes.c_uint64),
+        ("bad_rows", ctypes.c_uint64),
+        ("memory", ctypes.c_void_p),
+    ]
+
+
 class Checkpoint(ctypes.Structure):
     _fields_ = [
         ("step", ctypes.c_uint64),
@@ -201,6 +211,13 @@ _FUNCTIONS = {
     "model_step": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)],
     "model_versions": [ctypes.c_void_p, ctypes.POINTER(Checkpoints)],
     "model_predict": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
+    "model_evaluate": [
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_uint64,
+        ctypes.POINTER(Evaluation),
+    ],
     "model_features": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
     "model_rows": [
         ctypes.c_void_p,

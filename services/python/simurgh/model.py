@@ -9,6 +9,7 @@ import numpy as np
 from . import _library
 from ._library import InvalidError
 from .loader import pointer_of
+from .result import result_of
 from .worker import Memory, array_of, dense_of, inputs_of
 
 
@@ -122,6 +123,28 @@ class Model:
         labels = len(self.inputs.labels)
         array = array_of(Memory(result.memory), result.outputs, (result.rows, labels))
         return array[:, 0] if labels == 1 else array
+
+    def evaluate(self, table, outputs=None):
+        """Compares predictions of rows with their labels. Returns numbers by name, as `simurgh predict --evaluate` prints
+        them, such as test_auc and test_logloss.
+
+        table: see predict; it has the labels. outputs: (rows) or (rows, labels) of a network of one's own for all rows, as
+        in training, which are calibrated here; None: the network of the configuration predicts.
+        Errors: InvalidError for missing labels, another shape, or a good row whose output is not finite.
+        """
+        if outputs is not None:
+            outputs = np.ascontiguousarray(outputs, np.float32)
+        capsule, pointer = pointer_of(table)
+        found = _library.Evaluation(size=ctypes.sizeof(_library.Evaluation))
+        address, count = (None, 0) if outputs is None else (outputs.ctypes.data, outputs.size)
+        _library.check(
+            _library.LIBRARY.simurgh_model_evaluate(self._require(), pointer, address, count, found)
+        )
+        del capsule  # It owns the stream until here.
+        memory = Memory(found.memory)
+        numbers = result_of(found.text.decode())
+        del memory  # It owns the text until here.
+        return numbers
 
     def features(self, table):
         """Returns the Features of rows: what a network of one's own predicts with. table: see predict."""

@@ -431,6 +431,14 @@ def predict(model, network, table, forward=None):
     return outputs.detach().cpu().numpy()
 
 
+def evaluate(model, network, table, forward=None):
+    """Predicts rows as `predict` does, and compares with their labels. Returns numbers by name: see Model.evaluate.
+
+    table: is read twice, so that a reader of a stream cannot be used.
+    """
+    return model.evaluate(table, _as_numbers(torch.from_numpy(predict(model, network, table, forward))))
+
+
 def _tracked(place, objects):
     """Checks objects with a state. Returns them without wrappers: a network and the same one in DistributedDataParallel
     or torch.compile have one state.
