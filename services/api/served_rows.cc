@@ -68,12 +68,20 @@ rpc::Outgoing<ReadServedRows::Request> Encode(uint64_t checksum, const RowRead& 
   std::vector<wire::ServedGroup> groups;
   for (const RowRead::Group& group : read.groups) groups.emplace_back(group.table, group.ids);
   const auto list = builder.CreateVectorOfStructs(groups);
-  return {builder, wire::CreateReadServedRowsRequest(builder, checksum, list), {read.ids}};
+  return {builder,
+          wire::CreateReadServedRowsRequest(builder, checksum, list,
+                                            static_cast<uint8_t>(read.precision)),
+          {read.ids}};
 }
 
-StatusOr<std::vector<RowRead::Group>> DecodeGroups(const wire::ReadServedRowsRequest& request,
-                                                   uint64_t ids) {
-  std::vector<RowRead::Group> groups;
+StatusOr<RowRead> DecodeRead(const wire::ReadServedRowsRequest& request, uint64_t ids) {
+  RowRead read{.precision = static_cast<VectorPrecision>(request.precision())};
+  if (request.precision() > static_cast<uint8_t>(VectorPrecision::kInt8)) {
+    return absl::InvalidArgumentError(absl::StrCat("served rows: precision ", request.precision(),
+                                                   " is unknown; use row-servers and servers of "
+                                                   "predictions of one version"));
+  }
+  std::vector<RowRead::Group>& groups = read.groups;
   uint64_t described = 0;
   for (const wire::ServedGroup* group : *request.groups()) {
     const uint32_t table = group->table_index();
@@ -94,7 +102,7 @@ StatusOr<std::vector<RowRead::Group>> DecodeGroups(const wire::ReadServedRowsReq
         absl::StrCat("served rows: the request has ", ids, " ids, its groups describe ", described,
                      "; at most ", kMaxBatchOccurrences, " are allowed"));
   }
-  return groups;
+  return read;
 }
 
 }  // namespace simurgh::api

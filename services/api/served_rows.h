@@ -67,8 +67,8 @@ ServerVersions Decode(const wire::UseVersionsResponse& response);
 // The segment refers to `read`.
 rpc::Outgoing<ReadServedRows::Request> Encode(uint64_t checksum, const RowRead& read);
 // ids: number of ids of the request. Errors: INVALID_ARGUMENT for tables that do not ascend, groups
-// without ids, another number of ids than the groups have, or more than kMaxBatchOccurrences.
-StatusOr<std::vector<RowRead::Group>> DecodeGroups(const wire::ReadServedRowsRequest& request,
-                                                   uint64_t ids);
+// without ids, another number of ids than the groups have, or more than kMaxBatchOccurrences, or
+// another precision. The result has no ids.
+StatusOr<RowRead> DecodeRead(const wire::ReadServedRowsRequest& request, uint64_t ids);
 
 }  // namespace simurgh::api

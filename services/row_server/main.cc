@@ -108,7 +108,10 @@ class RowServer : public Daemon {
                    .poll = serving.poll,
                    .max_age = serving.max_age,
                    .memory_budget = serving.memory_budget,
-                   .loading = {.overrides = serving.model_overrides, .share = share_},
+                   .loading = {.overrides = serving.model_overrides,
+                               .share = share_,
+                               .row_precision = serving.row_precision,
+                               .maps_rows = serving.rows == ServingConfig::Rows::kMapped},
                    .users = &users_},
                   context.metrics()),
         compute_(serving.threads > 0 ? serving.threads

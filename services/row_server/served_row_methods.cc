@@ -37,8 +37,7 @@ Reply<api::UseVersions> HandleUse(rpc::RequestOf<api::UseVersions::Request> requ
 }
 
 Reply<api::ReadServedRows> HandleRead(rpc::RequestOf<api::ReadServedRows::Request> request,
-                                      const std::vector<RowRead::Group>& groups,
-                                      const ServedVersions& versions,
+                                      const RowRead& read, const ServedVersions& versions,
                                       rpc::asio::any_io_executor compute, Counters counters) {
   const std::span<const uint64_t> ids = request.segment<"ids">();
   const std::shared_ptr<const ModelVersion> version =
@@ -47,11 +46,12 @@ Reply<api::ReadServedRows> HandleRead(rpc::RequestOf<api::ReadServedRows::Reques
     co_return absl::NotFoundError("the version is not loaded any more, or not yet");
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(RowAnswer answer, co_await rpc::RunOn(compute, [&] {
-                                return AnswerRead(
-                                    *version, groups, ids, [&request](size_t bytes) -> RowMemory {
-                                      const rpc::SegmentBuffer buffer = request.Allocate(bytes);
-                                      return {buffer.bytes, buffer.owner};
-                                    });
+                                return AnswerRead(*version, read.precision, read.groups, ids,
+                                                  [&request](size_t bytes) -> RowMemory {
+                                                    const rpc::SegmentBuffer buffer =
+                                                        request.Allocate(bytes);
+                                                    return {buffer.bytes, buffer.owner};
+                                                  });
                               }));
   uint64_t present = 0;
   for (size_t i = 0; i < ids.size(); ++i) present += answer.Has(i) ? 1 : 0;
@@ -70,20 +70,20 @@ void RegisterServedRowMethods(rpc::Server& server, const RowShare& share,
   rpc::Register(server, api::kUseVersions, [&share, &versions, &users](auto request) {
     return HandleUse(std::move(request), share, versions, users);
   });
-  using ReadPlaced = rpc::PlacedWith<api::ReadServedRows::Request, std::vector<RowRead::Group>>;
+  using ReadPlaced = rpc::PlacedWith<api::ReadServedRows::Request, RowRead>;
   const auto place =
       [](const api::wire::ReadServedRowsRequest& request,
          const api::ReadServedRows::Request::Counts& counts) -> StatusOr<ReadPlaced> {
-    SIMURGH_ASSIGN_OR_RETURN(auto groups, api::DecodeGroups(request, counts[0]));
+    SIMURGH_ASSIGN_OR_RETURN(RowRead read, api::DecodeRead(request, counts[0]));
     // The ids are received into own memory, because the client could change shared memory during
     // the search.
     const auto ids = std::make_shared<std::vector<uint64_t>>(counts[0]);
-    return ReadPlaced{{{*ids, ids}}, std::move(groups)};
+    return ReadPlaced{{{*ids, ids}}, std::move(read)};
   };
   const Counters counters(metrics);
   rpc::Register(server, api::kReadServedRows, place,
-                [&versions, compute, counters](auto request, auto& groups) {
-                  return HandleRead(std::move(request), groups, versions, compute, counters);
+                [&versions, compute, counters](auto request, auto& read) {
+                  return HandleRead(std::move(request), read, versions, compute, counters);
                 });
 }
 

@@ -24,6 +24,8 @@ ModelVersion::Options LoadingOf(const ServingConfig& config, std::shared_ptr<Rem
           .allow_plugins = config.allow_plugins,
           .remote = std::move(rows),
           .hot_row_bytes = config.hot_row_bytes / ThreadsOf(config),
+          .row_precision = config.row_precision,
+          .maps_rows = config.rows == ServingConfig::Rows::kMapped,
           .program = std::move(program)};
 }
 

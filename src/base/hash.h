@@ -18,6 +18,13 @@ constexpr uint64_t Mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Returns the word that Mix64() maps to x.
+constexpr uint64_t Unmix64(uint64_t x) {
+  x = (x ^ (x >> 31) ^ (x >> 62)) * 0x319642b2d24d8ec3ULL;
+  x = (x ^ (x >> 27) ^ (x >> 54)) * 0x96de1b173f119089ULL;
+  return x ^ (x >> 30) ^ (x >> 60);
+}
+
 // XXH3, 64 bits, seeded: the stable hash of strings to ids. Its values are part of the data format.
 // Source: https://github.com/Cyan4973/xxHash, specification of XXH3.
 uint64_t HashBytes(std::string_view bytes, uint64_t seed = 0);

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/status.h"
+#include "config/embedding_form.h"
 #include "config/service_config.h"
 
 namespace simurgh {
 
 // YAML section `serving`: the online server. Paths are absolute or relative to the YAML file.
 struct ServingConfig {
-  enum class Rows { kMemory, kRemote };
+  enum class Rows { kMemory, kMapped, kRemote };
   enum class BadRows { kFail, kEmpty };
   enum class UnknownColumns { kFail, kIgnore };
 
@@ -33,6 +34,7 @@ struct ServingConfig {
   std::string metrics_key;
   uint32_t threads = 0;  // Predicting threads; 0: one for each processor.
   Rows rows = Rows::kMemory;
+  VectorPrecision row_precision = VectorPrecision::kF32;  // f32, bf16 or int8.
   std::vector<std::string> servers;      // host:port of the servers of rows, in their order.
   std::string servers_key;               // "file:line: serving.servers".
   uint64_t hot_row_bytes = 64ULL << 20;  // Bytes of cached rows of servers.

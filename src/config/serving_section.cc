@@ -81,10 +81,24 @@ void ReadWork(MapReader& in, ServingConfig* config) {
   in.Integer("threads", "threads that predict; 0: one for each processor", &config->threads, 0,
              256);
   in.Choice("rows",
-            "place of the rows; `memory`: in the process; `remote`: in those of `servers`, for "
-            "models larger than a host",
+            "place of the rows; `memory`; `mapped`: their files, for models larger than the "
+            "memory; `remote`: the processes of `servers`",
             &config->rows,
-            {{"memory", ServingConfig::Rows::kMemory}, {"remote", ServingConfig::Rows::kRemote}});
+            {{"memory", ServingConfig::Rows::kMemory},
+             {"mapped", ServingConfig::Rows::kMapped},
+             {"remote", ServingConfig::Rows::kRemote}});
+  in.Choice("row_precision",
+            "precision of rows in memory; `f32`: as the model stores them; `int8`: with a scale "
+            "for each row",
+            &config->row_precision,
+            {{"f32", VectorPrecision::kF32},
+             {"bf16", VectorPrecision::kBf16},
+             {"int8", VectorPrecision::kInt8}});
+  if (config->rows == ServingConfig::Rows::kMapped &&
+      config->row_precision != VectorPrecision::kF32) {
+    in.Error("row_precision", "mapped rows have the precision of their files",
+             "use f32, or rows: memory");
+  }
   ReadServers(in, config);
   in.Integer("memory_budget",
              "maximum bytes of rows and dense weights of both versions; one beyond it is not "

@@ -34,6 +34,11 @@ VectorPrecision VectorPrecisionOf(RowPrecision precision) {
   return VectorPrecision::kF16;
 }
 
+void ScaleBytes(std::span<const int8_t> from, float scale, std::span<float> to) {
+  const auto dim = static_cast<uint32_t>(from.size());
+  WidenBytes(std::span(&dim, 1), /*factor=*/1, from.data(), &scale, to.data());
+}
+
 VectorCodec::VectorCodec(VectorPrecision precision, std::vector<uint32_t> dims)
     : precision_(precision),
       dims_(std::move(dims)),

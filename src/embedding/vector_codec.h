@@ -68,6 +68,9 @@ class VectorCodec {
   size_t row_bytes_ = 0;
 };
 
+// to = scale * from, as VectorCodec decodes a vector of int8. Requires equal sizes.
+void ScaleBytes(std::span<const int8_t> from, float scale, std::span<float> to);
+
 // Wire format of a trainer's embeddings and gradients.
 struct EmbeddingWire {
   std::vector<uint32_t> dims;  // Dims of a sample's vectors, in order.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -58,6 +59,7 @@ class RealFile : public File {
     ::posix_fadvise(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
                     POSIX_FADV_WILLNEED);
   }
+  StatusOr<std::shared_ptr<const std::byte>> Map(uint64_t offset, uint64_t bytes) override;
 
  private:
   const FileDescriptor file_;
@@ -109,6 +111,20 @@ Status RealFile::Read(uint64_t offset, std::span<std::byte> bytes) {
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
   return absl::OkStatus();
+}
+
+StatusOr<std::shared_ptr<const std::byte>> RealFile::Map(uint64_t offset, uint64_t bytes) {
+  if (bytes == 0) return std::shared_ptr<const std::byte>();
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t before = offset % page;  // Mappings begin at whole pages.
+  const size_t length = before + bytes;
+  void* const memory = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file_.number(),
+                              static_cast<off_t>(offset - before));
+  if (memory == MAP_FAILED) return Failed("map", path_);
+  ::madvise(memory, length, MADV_RANDOM);  // Only a hint: neighbours are not read.
+  return std::shared_ptr<const std::byte>(
+      static_cast<const std::byte*>(memory) + before,
+      [memory, length](const std::byte* /*begin*/) { ::munmap(memory, length); });
 }
 
 StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, int flags, const char* what) {
@@ -242,6 +258,10 @@ Status DiskFullError(const std::string& folder, std::string_view what, uint64_t 
 FileSystem& FileSystem::Real() {
   static RealFileSystem real;
   return real;
+}
+
+StatusOr<std::shared_ptr<const std::byte>> File::Map(uint64_t /*offset*/, uint64_t /*bytes*/) {
+  return absl::UnimplementedError("this file cannot be mapped");
 }
 
 Status FileSystem::MakeFoldersIn(const std::string& folder, std::span<const std::string> names) {

@@ -36,6 +36,11 @@ class File {
   virtual Status Read(uint64_t offset, std::span<std::byte> bytes) = 0;
   // Begins to read these bytes into memory. Does nothing where the system cannot.
   virtual void StartRead(uint64_t offset, uint64_t bytes) {}
+
+  // Maps these bytes, to read single ones in any order. They stay readable after the file is closed
+  // or removed. A file that is truncated, or a disk that fails, ends the process with SIGBUS.
+  // Lifetime: the returned pointer's. Errors: UNIMPLEMENTED for a file that is not the system's.
+  virtual StatusOr<std::shared_ptr<const std::byte>> Map(uint64_t offset, uint64_t bytes);
 };
 
 // The module's access to files and folders. A test replaces it, to stop between any two calls.

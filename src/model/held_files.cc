@@ -27,6 +27,9 @@ class SharedFile : public File {
     return file_->Read(offset, bytes);
   }
   void StartRead(uint64_t offset, uint64_t bytes) override { file_->StartRead(offset, bytes); }
+  StatusOr<std::shared_ptr<const std::byte>> Map(uint64_t offset, uint64_t bytes) override {
+    return file_->Map(offset, bytes);
+  }
 
  private:
   const std::shared_ptr<File> file_;

@@ -419,6 +419,7 @@ struct TensorFileReader::State {
   }
   Status ReadHeader();
   Status ReadSums();
+  StatusOr<Tensor*> Find(std::string_view name);
   Status Check(Tensor& tensor, uint64_t first_row, std::span<const std::byte> bytes);
 
   std::unique_ptr<File> input;
@@ -468,6 +469,16 @@ Status TensorFileReader::State::ReadSums() {
   }
   sums.emplace(count);
   return input->Read(at, std::as_writable_bytes(std::span(*sums)));
+}
+
+StatusOr<Tensor*> TensorFileReader::State::Find(std::string_view name) {
+  const auto found = index.find(name);
+  if (found != index.end()) return &header.tensors[found->second];
+  return absl::NotFoundError(
+      absl::StrCat(file.path, ": there is no tensor ", std::string(name), "; the file has ",
+                   absl::StrJoin(specs, ", ", [](std::string* text, const TensorSpec& spec) {
+                     absl::StrAppend(text, spec.name);
+                   })));
 }
 
 Status TensorFileReader::State::Check(Tensor& tensor, uint64_t first_row,
@@ -526,15 +537,8 @@ const ModelFile& TensorFileReader::file() const { return state_->file; }
 Status TensorFileReader::Read(std::string_view name, uint64_t first_row, uint64_t rows,
                               std::span<std::byte> bytes) {
   State& state = *state_;
-  const auto found = state.index.find(name);
-  if (found == state.index.end()) {
-    return absl::NotFoundError(absl::StrCat(
-        state.file.path, ": there is no tensor ", std::string(name), "; the file has ",
-        absl::StrJoin(state.specs, ", ", [](std::string* text, const TensorSpec& spec) {
-          absl::StrAppend(text, spec.name);
-        })));
-  }
-  Tensor& tensor = state.header.tensors[found->second];
+  SIMURGH_ASSIGN_OR_RETURN(Tensor* const place, state.Find(name));
+  Tensor& tensor = *place;
   if (first_row > tensor.spec.rows() || rows > tensor.spec.rows() - first_row) {
     return absl::OutOfRangeError(absl::StrCat(state.file.path, ": tensor ", std::string(name),
                                               " has ", tensor.spec.rows(), " rows; row ", first_row,
@@ -548,6 +552,11 @@ Status TensorFileReader::Read(std::string_view name, uint64_t first_row, uint64_
   const uint64_t end = at + bytes.size();
   state.input->StartRead(begin + end, std::min<uint64_t>(bytes.size(), tensor.bytes() - end));
   return state.Check(tensor, first_row, bytes);
+}
+
+StatusOr<std::shared_ptr<const std::byte>> TensorFileReader::Map(std::string_view name) {
+  SIMURGH_ASSIGN_OR_RETURN(const Tensor* const tensor, state_->Find(name));
+  return state_->input->Map(state_->data_begin + tensor->offset, tensor->bytes());
 }
 
 StatusOr<TensorSpool> TensorSpool::Create(const std::string& folder,

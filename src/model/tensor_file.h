@@ -125,6 +125,10 @@ class TensorFileReader {
   Status Read(std::string_view tensor, uint64_t first_row, uint64_t rows,
               std::span<std::byte> bytes);
 
+  // Maps all rows of a tensor, without a comparison of checksums; null for a tensor without bytes.
+  // See File::Map(). Errors: NOT_FOUND for a tensor that the file does not have; those of Map().
+  StatusOr<std::shared_ptr<const std::byte>> Map(std::string_view tensor);
+
  private:
   struct State;
   explicit TensorFileReader(std::unique_ptr<State> state);

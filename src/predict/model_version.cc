@@ -148,10 +148,11 @@ constexpr uint64_t kMaxProbeBytes = uint64_t{256}
                                     << 20;  // Lines have at most 1 MiB, quotes are doubled.
 
 // Largest difference of a probability, or of a number in parts of it or of 1. Products of lower
-// precision, and networks of programs, differ between devices.
-double Tolerance(const ClusterConfig& config) {
-  const bool is_exact =
-      config.nn_worker.precision == ComputePrecision::kF32 && !config.model.is_hosted();
+// precision, and networks of programs, differ between devices, and rows of lower precision from
+// those of the training.
+double Tolerance(const ClusterConfig& config, VectorPrecision rows) {
+  const bool is_exact = config.nn_worker.precision == ComputePrecision::kF32 &&
+                        !config.model.is_hosted() && rows == VectorPrecision::kF32;
   return is_exact ? 1e-6 : 1e-2;
 }
 
@@ -206,12 +207,17 @@ StatusOr<std::vector<ProbeRow>> ParseProbe(std::string_view text, size_t tasks) 
 // Predicts the rows of a checkpoint's probe.csv and compares. A checkpoint without one passes.
 // Errors: FAILED_PRECONDITION for a difference, naming the row and both numbers; DATA_LOSS for a
 // damaged probe; of Predictor.
-Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
+Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model,
+                  const ModelVersion::Options& options) {
   if (!checkpoint.Has(kProbe)) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(kProbe, kMaxProbeBytes));
   const size_t tasks = model.format().labels.size();
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProbeRow> rows, ParseProbe(text, tasks));
-  const double tolerance = Tolerance(model.config());
+  const double tolerance = Tolerance(model.config(), options.row_precision);
+  const char* const remedy =
+      options.row_precision != VectorPrecision::kF32 ? ", and serving.row_precision: f32"
+      : options.remote != nullptr ? ", and the serving.row_precision of the servers of rows"
+                                  : "";
   SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model));
   for (size_t i = 0; i < rows.size(); ++i) {
     const Status parsed = predictor.rows().AddLine(rows[i].line);
@@ -234,7 +240,8 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
       return absl::FailedPreconditionError(absl::StrCat(
           checkpoint.Path(kProbe), ": row ", i + 1, ": the trainer predicted ", wanted,
           " for this row, this program predicts ", found, "; at most ", allowed,
-          " apart is allowed; use the plug-ins, the vocabularies and the program of the training"));
+          " apart is allowed; use the plug-ins, the vocabularies and the program of the training",
+          remedy));
     }
   }
   return absl::OkStatus();
@@ -287,12 +294,26 @@ ModelVersion::Common::Common(ClusterConfig configuration, ModelVersion::Options 
       layout(LayoutOf(config)),
       masks(config.features),
       options(std::move(loading)),
+      encodings(EncodingsOf(config.tables, options.row_precision)),
       statistics(manifest.statistics),
       source(SourceOf(manifest)) {}
 
 bool ModelVersion::Common::Fits(const Manifest& manifest) const {
   return source == SourceOf(manifest) && statistics == manifest.statistics;
 }
+
+namespace {
+
+RowLoading LoadingOf(const ModelVersion::Options& options,
+                     const std::vector<RowEncoding>& encodings, uint64_t max_bytes) {
+  return {.share = options.share.value_or(RowShare()),
+          .max_bytes = max_bytes,
+          .encodings = encodings,
+          .is_mapped = options.maps_rows,
+          .checks_first = options.checks_mapped_first};
+}
+
+}  // namespace
 
 ModelVersion::ModelVersion(const Checkpoint& checkpoint)
     : folder_(checkpoint.folder),
@@ -327,6 +348,10 @@ uint64_t ModelVersion::bytes(const ModelVersion* besides) const {
   return bytes;
 }
 
+Status ModelVersion::damage() const {
+  return parts_->check == nullptr ? absl::OkStatus() : parts_->check->status();
+}
+
 StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoint& checkpoint,
                                                                  const Options& options,
                                                                  Progress progress,
@@ -352,11 +377,14 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(checkpoint, config));
   }
   if (options.remote == nullptr) {
-    SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
-                             LoadRows(checkpoint, config.tables, options.share.value_or(RowShare()),
-                                      options.max_bytes, progress));
+    SIMURGH_ASSIGN_OR_RETURN(
+        LoadedRows rows,
+        LoadRows(checkpoint, config.tables,
+                 LoadingOf(options, model->common_->encodings, options.max_bytes), progress));
+    model->parts_->tables = std::move(rows.tables);
+    model->parts_->check = std::move(rows.check);
   }
-  if (predicts) SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
+  if (predicts) SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model, options));
   return model;
 }
 
@@ -384,23 +412,27 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(delta, config));
   }
   if (options.remote == nullptr) {
-    SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
-                             LoadDelta(delta, config.tables, options.share.value_or(RowShare()),
-                                       parts_->tables, max_bytes));
+    SIMURGH_ASSIGN_OR_RETURN(
+        model->parts_->tables,
+        LoadDelta(delta, config.tables, LoadingOf(options, common_->encodings, max_bytes),
+                  parts_->tables));
+    model->parts_->check = parts_->check;
   } else {
     SIMURGH_ASSIGN_OR_RETURN(std::optional<ChangedIds> ids, ReadChangedIds(delta, config.tables));
     if (ids) model->parts_->changes = parts_->changes.With(checksum_, *std::move(ids));
   }
   const bool predicts = !options.share && (!is_hosted || options.program != nullptr);
   if (predicts && checks_probe) {
-    SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model));
+    SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model, options));
   }
   return model;
 }
 
-StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, std::span<const RowRead::Group> groups,
+StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, VectorPrecision precision,
+                               std::span<const RowRead::Group> groups,
                                std::span<const uint64_t> ids,
                                absl::FunctionRef<RowMemory(size_t bytes)> allocate) {
+  SIMURGH_RETURN_IF_ERROR(version.damage());
   const std::vector<RowLayers>& tables = version.parts_->tables;
   RowAnswer answer{.present = std::vector<uint8_t>((ids.size() + 7) / 8)};
   std::vector<const std::byte*> found(ids.size());
@@ -418,24 +450,29 @@ StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, std::span<const RowR
     return absl::InvalidArgumentError(
         absl::StrCat("rows: there is no table ", group.table, ", the model has ", tables.size()));
   }
+  const auto encoding_of = [&](uint32_t table) {
+    return RowEncoding(version.config().tables[table], precision);
+  };
   for_each_group([&](uint32_t table, size_t first, size_t count) {
     const std::span<const std::byte*> rows = std::span(found).subspan(first, count);
     tables[table].Find(ids.subspan(first, count), rows, scratch);
+    const size_t row_bytes = encoding_of(table).row_bytes();
     for (size_t i = 0; i < count; ++i) {
       if (rows[i] == nullptr) continue;
       const size_t id = first + i;
       answer.present[id / 8] = static_cast<uint8_t>(answer.present[id / 8] | 1U << (id % 8));
-      bytes += RowBytes(version.config().tables[table]);
+      bytes += row_bytes;
     }
   });
   const RowMemory memory = allocate(bytes);
   std::byte* to = memory.bytes.data();
   for_each_group([&](uint32_t table, size_t first, size_t count) {
-    const size_t row_bytes = RowBytes(version.config().tables[table]);
+    const RowEncoding wanted = encoding_of(table);
+    const RowEncoding& own = version.common_->encodings[table];
     for (size_t i = first; i < first + count; ++i) {
       if (found[i] == nullptr) continue;
-      std::memcpy(to, found[i], row_bytes);
-      to += row_bytes;
+      wanted.EncodeFrom(own, found[i], to);
+      to += wanted.row_bytes();
     }
   });
   answer.rows = memory.bytes;

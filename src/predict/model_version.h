@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "config/calibration.h"
 #include "config/cluster_config.h"
+#include "config/embedding_form.h"
 #include "model/model_directory.h"
 #include "predict/remote_rows.h"
 #include "train/program_state.h"
@@ -62,6 +63,12 @@ class ModelVersion {
     // The servers of the rows; null: the rows are in this process.
     std::shared_ptr<RemoteRows> remote;
     size_t hot_row_bytes = 0;  // Cache size of each predictor, for rows of servers.
+    // Precision of the rows in memory, and in requests to servers: f32, as the model stores them;
+    // bf16 or int8.
+    VectorPrecision row_precision = VectorPrecision::kF32;
+    bool maps_rows = false;  // Rows stay in their files. Requires row_precision f32.
+    // Compares the checksums of mapped rows before they are used, instead of meanwhile.
+    bool checks_mapped_first = false;
     // Also loads a model whose network is a program's: for features and rows, not for predictions.
     bool allow_hosted = false;
     // The network of a model whose network is a program's; null: no predictions.
@@ -103,6 +110,8 @@ class ModelVersion {
   // Returns the size of rows and dense weights, without those shared with `besides`, which may be
   // null.
   uint64_t bytes(const ModelVersion* besides = nullptr) const;
+  // Returns the damage that was found in mapped rows since the load. Cheap.
+  Status damage() const;
   const ClusterConfig& config() const;
   const RowFormat& format() const;
   Calibration calibration(size_t label) const;  // Calibration of a label's predictions.
@@ -111,7 +120,7 @@ class ModelVersion {
 
  private:
   friend class Predictor;
-  friend StatusOr<RowAnswer> AnswerRead(const ModelVersion& version,
+  friend StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, VectorPrecision precision,
                                         std::span<const RowRead::Group> groups,
                                         std::span<const uint64_t> ids,
                                         absl::FunctionRef<RowMemory(size_t bytes)> allocate);

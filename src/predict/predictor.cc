@@ -14,7 +14,6 @@
 #include "predict/program_network.h"
 #include "predict/remote_reader.h"
 #include "predict/version_rows.h"
-#include "table/encoded_matrix.h"
 #include "tensor/finite.h"
 
 namespace simurgh {
@@ -36,7 +35,8 @@ struct Predictor::State {
                               std::vector<uint32_t>{table.dim});
     }
     if (RemoteRows* const servers = common.options.remote.get(); servers != nullptr) {
-      remote.emplace(*servers, common.config.tables, common.options.hot_row_bytes);
+      remote.emplace(*servers, common.config.tables, common.options.row_precision,
+                     common.options.hot_row_bytes);
     }
   }
 
@@ -115,6 +115,7 @@ Status Predictor::State::ReadRows(const ModelVersion& model, const CompactBatch&
   }
   rows.resize(std::max(rows.size(), floats));
   const ModelVersion::Parts& parts = *model.parts_;
+  SIMURGH_RETURN_IF_ERROR(model.damage());
   if (remote) SIMURGH_RETURN_IF_ERROR(remote->Read(model.checksum(), parts.changes, lists));
   first_id = 0;
   for (size_t list = 0; list < batch.list_count(); ++list) {
@@ -133,7 +134,7 @@ Status Predictor::State::ReadRows(const ModelVersion& model, const CompactBatch&
         ++unseen[table];
         continue;
       }
-      WidenRow(config.precision, places[i], row);
+      common.encodings[table].Widen(places[i], row);
       if (!rounds) continue;
       Round(codec, MatrixView<float>(row.data(), 1, row.size()));
     }
@@ -219,6 +220,7 @@ StatusOr<MatrixView<const float>> Predictor::Embeddings(const ModelVersion& mode
 Status Predictor::Rows(const ModelVersion& model, uint32_t table, std::span<const uint64_t> ids,
                        std::span<float> weights, std::span<uint8_t> found) {
   State& state = *state_;
+  SIMURGH_RETURN_IF_ERROR(model.damage());
   state.found.resize(ids.size());
   const ModelVersion::Parts& parts = *model.parts_;
   if (state.remote) {
@@ -233,7 +235,7 @@ Status Predictor::Rows(const ModelVersion& model, uint32_t table, std::span<cons
     const std::span<float> row = weights.subspan(i * config.dim, config.dim);
     found[i] = state.found[i] == nullptr ? 0 : 1;
     if (found[i] == 1) {
-      WidenRow(config.precision, state.found[i], row);
+      state.common.encodings[table].Widen(state.found[i], row);
     } else {
       std::ranges::fill(row, 0.0F);
     }

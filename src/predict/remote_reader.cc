@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "predict/row_table.h"
+#include "predict/row_encoding.h"
 
 namespace simurgh {
 namespace {
@@ -20,14 +20,17 @@ constexpr size_t kAlignment = 8;
 }  // namespace
 
 RemoteReader::RemoteReader(RemoteRows& rows, const std::vector<TableConfig>& tables,
-                           size_t hot_row_bytes)
+                           VectorPrecision precision, size_t hot_row_bytes)
     : rows_(rows),
       hot_row_bytes_(hot_row_bytes),
       servers_(0, rows.servers()),
       reads_(rows.servers()),
       wanted_(rows.servers()),
       answers_(rows.servers()) {
-  for (const TableConfig& table : tables) row_bytes_.push_back(RowBytes(table));
+  for (RowRead& read : reads_) read.precision = precision;
+  for (const TableConfig& table : tables) {
+    row_bytes_.push_back(RowEncoding(table, precision).row_bytes());
+  }
 }
 
 bool RemoteReader::Follows(uint64_t checksum, const RowChanges& changes) {

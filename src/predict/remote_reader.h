@@ -21,8 +21,10 @@ namespace simurgh {
 // Threads: one owner. Lifetime: `rows` outlives this.
 class RemoteReader {
  public:
-  // hot_row_bytes: 0 for no cache; allocated by the first read of a current version.
-  RemoteReader(RemoteRows& rows, const std::vector<TableConfig>& tables, size_t hot_row_bytes);
+  // precision: of the rows that are read; see RowEncoding. hot_row_bytes: 0 for no cache; allocated
+  // by the first read of a current version.
+  RemoteReader(RemoteRows& rows, const std::vector<TableConfig>& tables, VectorPrecision precision,
+               size_t hot_row_bytes);
 
   // The distinct ids of one table. found[i]: the weights of ids[i], null without a row; valid until
   // the next Read().

@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 
 #include "base/status.h"
+#include "config/embedding_form.h"
 #include "embedding/bucket_map.h"
 
 namespace simurgh {
@@ -54,15 +55,16 @@ struct RowRead {
     uint32_t ids = 0;
   };
 
-  std::vector<Group> groups;  // In ascending order of tables, each once.
-  std::vector<uint64_t> ids;  // The ids of all groups, in their order.
+  VectorPrecision precision = VectorPrecision::kF32;  // Precision of the answer.
+  std::vector<Group> groups;                          // In ascending order of tables, each once.
+  std::vector<uint64_t> ids;                          // The ids of all groups, in their order.
 };
 
 // The answer to a RowRead.
 struct RowAnswer {
   // A bit for each id, the lowest of a byte first: set if the id has a row.
   std::vector<uint8_t> present;
-  // The rows of the ids that have one, in their order, as the table stores them.
+  // The rows of the ids that have one, in their order, in the RowEncoding of RowRead::precision.
   std::span<const std::byte> rows;
   std::shared_ptr<const void> owner;  // Owns `rows`.
 
@@ -74,10 +76,12 @@ struct RowMemory {
   std::shared_ptr<const void> owner;
 };
 
-// Answers a read with the rows of a version that is in this process. allocate: memory for the
-// rows; called once. Requires that the groups have as many ids as `ids`.
-// Errors: INVALID_ARGUMENT for a table that the model does not have.
-StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, std::span<const RowRead::Group> groups,
+// Answers a read with the rows of a version that is in this process. precision: that of the answer;
+// see RowEncoding. allocate: memory for the rows; called once. Requires that the groups have as
+// many ids as `ids`.
+// Errors: INVALID_ARGUMENT for a table that the model does not have; ModelVersion::damage().
+StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, VectorPrecision precision,
+                               std::span<const RowRead::Group> groups,
                                std::span<const uint64_t> ids,
                                absl::FunctionRef<RowMemory(size_t bytes)> allocate);
 

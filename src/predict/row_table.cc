@@ -3,159 +3,190 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <utility>
-
-#include <sys/mman.h>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 
-#include "base/hash.h"
+#include "predict/huge_buffer.h"
 
 namespace simurgh {
 namespace {
 
-constexpr size_t kAhead = 32;  // Searches under way at once.
+using Layer = std::shared_ptr<const RowTable>;
 
-uint64_t SlotsFor(uint64_t entries) { return entries * 3 / 2 + 1; }
-
-// Differs from the hash that places ids on servers: its top bits are nearly equal on one of them.
-uint64_t Hash(uint64_t id) { return Mix64(id + 0x9fb21c651e98df25ULL); }
-
-// Allocates whole huge pages if there are enough bytes.
-AlignedBuffer Allocate(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
-  if (bytes < 2 * kHugePage) return AlignedBuffer(bytes);
-  const size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  void* const memory = std::aligned_alloc(kHugePage, whole);
-  if (memory == nullptr) throw std::bad_alloc();
-  madvise(memory, whole, MADV_HUGEPAGE);  // Only a hint.
-  return {static_cast<std::byte*>(memory), bytes, [](std::byte* data) { std::free(data); }};
+// Adds the rows of a layer for which keeps(ids, is_kept) says so. first_row: number of the layer's
+// first mapped row.
+template <typename Keeps>
+Status AddLayer(RowTableBuilder& builder, const RowTable& layer, uint64_t first_row, Keeps keeps) {
+  Status status;
+  std::vector<uint64_t> ids;
+  std::vector<uint32_t> numbers;
+  std::vector<const std::byte*> rows;
+  layer.ForEachRow([&](std::span<const uint64_t> all, std::span<const uint32_t> places) {
+    if (!status.ok()) return;
+    ids.clear();
+    numbers.clear();
+    rows.clear();
+    keeps(all, [&](size_t i) {
+      ids.push_back(all[i]);
+      if (layer.is_mapped()) {
+        numbers.push_back(static_cast<uint32_t>(first_row + places[i]));
+      } else {
+        rows.push_back(layer.row(places[i]));
+      }
+    });
+    status = layer.is_mapped() ? builder.AddMapped(ids, numbers) : builder.AddEncoded(ids, rows);
+  });
+  return status;
 }
 
 // Returns the rows of both; those of `newer` count. is_whole: there is no older table.
-StatusOr<std::shared_ptr<const RowTable>> Join(const TableConfig& config, const RowTable& older,
-                                               const RowTable& newer, bool is_whole) {
-  std::vector<uint32_t> replaced(older.entries());
-  newer.Find(older.ids(), replaced);
-  uint64_t rows = newer.rows();
-  uint64_t removed = is_whole ? 0 : newer.entries() - newer.rows();
-  for (uint64_t i = 0; i < older.entries(); ++i) {
-    if (replaced[i] != RowTable::kAbsent) continue;
-    ++(i < older.rows() ? rows : removed);
-  }
-  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> joined,
-                           RowTable::Create(config, rows, removed));
-  const size_t row_bytes = joined->row_bytes();
-  uint64_t next = newer.rows();
-  uint64_t next_removed = rows;
-  std::ranges::copy(newer.ids().first(newer.rows()), joined->ids().begin());
-  const std::span<const std::byte> weights = newer.weights();
-  std::ranges::copy(weights, joined->weights().begin());
-  for (uint64_t i = 0; i < older.rows(); ++i) {
-    if (replaced[i] != RowTable::kAbsent) continue;
-    joined->ids()[next] = older.ids()[i];
-    std::memcpy(joined->weights().data() + next * row_bytes, older.row(static_cast<uint32_t>(i)),
-                row_bytes);
-    ++next;
-  }
+StatusOr<Layer> Join(const TableConfig& config, const RowEncoding& encoding, bool is_mapped,
+                     const RowTable& older, const RowTable& newer, bool is_whole) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      RowTableBuilder builder,
+      RowTableBuilder::Create(config, encoding, is_mapped, older.rows() + newer.rows()));
+  std::vector<uint32_t> found;
+  // Calls keep(i) for each id that `newer` does not have.
+  const auto if_older = [&](std::span<const uint64_t> ids, auto keep) {
+    found.resize(ids.size());
+    newer.Find(ids, found);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (found[i] == RowTable::kAbsent) keep(i);
+    }
+  };
+  std::vector<uint64_t> kept;
+  older.ForEachRow([&](std::span<const uint64_t> ids, std::span<const uint32_t> /*rows*/) {
+    kept.clear();
+    if_older(ids, [&](size_t i) { kept.push_back(ids[i]); });
+    builder.Count(kept);
+  });
+  newer.ForEachRow([&](std::span<const uint64_t> ids, std::span<const uint32_t> /*rows*/) {
+    builder.Count(ids);
+  });
+  SIMURGH_RETURN_IF_ERROR(builder.EndCount());
+  SIMURGH_RETURN_IF_ERROR(AddLayer(builder, older, 0, if_older));
+  SIMURGH_RETURN_IF_ERROR(
+      AddLayer(builder, newer, older.mapped().rows(), [](std::span<const uint64_t> ids, auto keep) {
+        for (size_t i = 0; i < ids.size(); ++i) keep(i);
+      }));
+  builder.mapped().Add(older.mapped());
+  builder.mapped().Add(newer.mapped());
   if (!is_whole) {
-    for (uint64_t i = newer.rows(); i < newer.entries(); ++i) {
-      joined->ids()[next_removed++] = newer.ids()[i];
-    }
-    for (uint64_t i = older.rows(); i < older.entries(); ++i) {
-      if (replaced[i] == RowTable::kAbsent) joined->ids()[next_removed++] = older.ids()[i];
-    }
+    std::vector<uint64_t> removed;
+    newer.ForEachRemoved([&](std::span<const uint64_t> ids) {
+      removed.insert(removed.end(), ids.begin(), ids.end());
+    });
+    older.ForEachRemoved([&](std::span<const uint64_t> ids) {
+      if_older(ids, [&](size_t i) { removed.push_back(ids[i]); });
+    });
+    SIMURGH_RETURN_IF_ERROR(builder.Remove(removed));
   }
-  SIMURGH_RETURN_IF_ERROR(joined->Index());
-  return joined;
+  return builder.Finish();
 }
 
 }  // namespace
 
-StatusOr<std::shared_ptr<RowTable>> RowTable::Create(const TableConfig& config, uint64_t rows,
-                                                     uint64_t removed) {
-  const size_t row_bytes = RowBytes(config);
-  if (rows + removed > kMaxRows) {
-    return absl::ResourceExhaustedError(absl::StrCat("table '", config.name, "': ", rows + removed,
-                                                     " rows are more than one process can serve, ",
-                                                     kMaxRows));
-  }
-  try {
-    return std::shared_ptr<RowTable>(new RowTable(rows, removed, row_bytes));
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(absl::StrCat("table '", config.name, "': no memory for ",
-                                                     rows, " rows of ", row_bytes, " bytes"));
-  }
+uint64_t RowTable::BytesOf(const RowEncoding& encoding, uint64_t rows, bool is_mapped) {
+  return PackedIndex::BytesOf(rows, is_mapped) + (is_mapped ? 0 : rows * encoding.row_bytes());
 }
 
-uint64_t RowTable::BytesOf(const TableConfig& config, uint64_t rows) {
-  return rows * (sizeof(uint64_t) + RowBytes(config)) + SlotsFor(rows) * sizeof(Slot);
-}
-
-RowTable::RowTable(uint64_t rows, uint64_t removed, size_t row_bytes)
-    : rows_(rows),
-      row_bytes_(row_bytes),
-      slot_count_(SlotsFor(rows + removed)),
-      ids_(Allocate((rows + removed) * sizeof(uint64_t))),
-      weights_(Allocate(rows * row_bytes)),
-      slots_(Allocate(slot_count_ * sizeof(Slot))) {}
-
-uint64_t RowTable::SlotOf(uint64_t hash) const {
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(hash) * slot_count_) >> 64);
-}
-
-Status RowTable::Index() {
-  std::memset(slots_.data(), 0xff, slots_.size());
-  const std::span<Slot> slots = slots_.as<Slot>(slot_count_);
-  const std::span<const uint64_t> ids = this->ids();
+void RowTable::Find(std::span<const uint64_t> ids, std::span<uint32_t> rows) const {
+  const auto prefetch = [this](uint32_t row) {
+    if (is_mapped_) return;
+    const std::byte* const begin = weights_.data() + row * row_bytes_;
+    for (size_t byte = 0; byte < row_bytes_; byte += 64) __builtin_prefetch(begin + byte);
+  };
+  index_.Find(ids, rows, prefetch);
+  if (removed_.size() == 0) return;
+  std::vector<uint32_t> gone(ids.size());
+  removed_.Find(ids, gone, [](uint32_t /*row*/) {});
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (i + kAhead < ids.size()) __builtin_prefetch(&slots[SlotOf(Hash(ids[i + kAhead]))], 1);
-    const uint64_t hash = Hash(ids[i]);
-    const auto tag = static_cast<uint32_t>(hash);
-    uint64_t at = SlotOf(hash);
-    for (; slots[at].row != kAbsent; at = at + 1 == slots.size() ? 0 : at + 1) {
-      if (slots[at].tag == tag && ids[slots[at].row] == ids[i]) {
-        return absl::DataLossError(absl::StrCat("id ", ids[i], " occurs twice"));
-      }
-    }
-    slots[at] = {static_cast<uint32_t>(i), tag};
+    if (gone[i] != kAbsent) rows[i] = kRemoved;  // It has no row: see Finish().
+  }
+}
+
+StatusOr<RowTableBuilder> RowTableBuilder::Create(const TableConfig& config,
+                                                  const RowEncoding& encoding, bool is_mapped,
+                                                  uint64_t about) {
+  std::shared_ptr<RowTable> table(new RowTable(encoding.row_bytes(), is_mapped));
+  RowTableBuilder builder(config, encoding, std::move(table));
+  if (about > RowTable::kMaxRows) return builder.TooLarge(about);
+  try {
+    builder.table_->index_ = PackedIndex(about, is_mapped);
+  } catch (const std::bad_alloc&) {
+    return builder.TooLarge(about);
+  }
+  return builder;
+}
+
+Status RowTableBuilder::TooLarge(uint64_t rows) const {
+  if (rows > RowTable::kMaxRows) {
+    return absl::ResourceExhaustedError(absl::StrCat("table '", name_, "': ", rows,
+                                                     " rows are more than one process can serve, ",
+                                                     RowTable::kMaxRows));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("table '", name_, "': no memory for ", rows,
+                                                   " rows of ", table_->row_bytes_, " bytes"));
+}
+
+Status RowTableBuilder::EndCount() {
+  const uint64_t rows = counted();
+  if (rows > RowTable::kMaxRows) return TooLarge(rows);
+  try {
+    table_->index_.EndCount();
+    if (!table_->is_mapped_) table_->weights_ = HugeBuffer(rows * table_->row_bytes_);
+  } catch (const std::bad_alloc&) {
+    return TooLarge(rows);
   }
   return absl::OkStatus();
 }
 
-void RowTable::Find(std::span<const uint64_t> ids, std::span<uint32_t> rows) const {
-  const std::span<const Slot> slots = slots_.as<const Slot>(slot_count_);
-  const std::span<const uint64_t> own = this->ids();
-  const auto search = [&](uint64_t id, const auto& visit) {
-    const uint64_t hash = Hash(id);
-    uint64_t at = SlotOf(hash);
-    for (; slots[at].row != kAbsent; at = at + 1 == slots.size() ? 0 : at + 1) {
-      if (slots[at].tag == static_cast<uint32_t>(hash) && visit(slots[at].row)) return;
-    }
-  };
-  for (size_t first = 0; first < ids.size(); first += kAhead) {
-    const std::span<const uint64_t> some = ids.subspan(first, std::min(kAhead, ids.size() - first));
-    for (const uint64_t id : some) __builtin_prefetch(&slots[SlotOf(Hash(id))]);
-    for (const uint64_t id : some) {
-      search(id, [&](uint32_t row) {
-        __builtin_prefetch(&own[row]);
-        if (row < rows_) {
-          for (size_t byte = 0; byte < row_bytes_; byte += 64) {
-            __builtin_prefetch(this->row(row) + byte);
-          }
-        }
-        return true;
-      });
-    }
-    for (size_t i = 0; i < some.size(); ++i) {
-      uint32_t& found = rows[first + i] = kAbsent;
-      search(some[i], [&](uint32_t row) {
-        if (own[row] != some[i]) return false;
-        found = row < rows_ ? row : kRemoved;
-        return true;
-      });
-    }
+Status RowTableBuilder::Add(std::span<const uint64_t> ids, std::span<const std::byte* const> rows) {
+  positions_.resize(ids.size());
+  SIMURGH_RETURN_IF_ERROR(table_->index_.Add(ids, positions_));
+  for (size_t i = 0; i < ids.size(); ++i) encoding_.EncodeFrom(stored_, rows[i], Place(i));
+  return absl::OkStatus();
+}
+
+Status RowTableBuilder::AddEncoded(std::span<const uint64_t> ids,
+                                   std::span<const std::byte* const> rows) {
+  positions_.resize(ids.size());
+  SIMURGH_RETURN_IF_ERROR(table_->index_.Add(ids, positions_));
+  for (size_t i = 0; i < ids.size(); ++i) std::memcpy(Place(i), rows[i], table_->row_bytes_);
+  return absl::OkStatus();
+}
+
+Status RowTableBuilder::Remove(std::span<const uint64_t> ids) {
+  if (ids.empty()) return absl::OkStatus();
+  if (ids.size() > RowTable::kMaxRows) return TooLarge(ids.size());
+  try {
+    PackedIndex removed(ids.size(), /*has_rows=*/false);
+    removed.Count(ids);
+    removed.EndCount();
+    std::vector<uint32_t> positions(ids.size());
+    SIMURGH_RETURN_IF_ERROR(removed.Add(ids, positions));
+    SIMURGH_RETURN_IF_ERROR(removed.EndAdd());
+    table_->removed_ = std::move(removed);
+  } catch (const std::bad_alloc&) {
+    return TooLarge(ids.size());
   }
+  return absl::OkStatus();
+}
+
+StatusOr<std::shared_ptr<const RowTable>> RowTableBuilder::Finish() {
+  if (table_->mapped_.rows() > RowTable::kMaxRows) return TooLarge(table_->mapped_.rows());
+  SIMURGH_RETURN_IF_ERROR(table_->index_.EndAdd());
+  std::optional<uint64_t> twice;
+  table_->ForEachRemoved([&](std::span<const uint64_t> ids) {
+    positions_.resize(ids.size());
+    table_->index_.Find(ids, positions_, [](uint32_t /*row*/) {});
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (positions_[i] != RowTable::kAbsent) twice = ids[i];
+    }
+  });
+  if (twice) return absl::DataLossError(absl::StrCat("id ", *twice, " occurs twice"));
+  return std::shared_ptr<const RowTable>(std::move(table_));
 }
 
 uint64_t RowLayers::bytes(const RowLayers* besides) const {
@@ -183,22 +214,29 @@ void RowLayers::Find(std::span<const uint64_t> ids, std::span<const std::byte*> 
   }
 }
 
-StatusOr<RowLayers> RowLayers::With(const TableConfig& config,
-                                    std::shared_ptr<const RowTable> newest) const {
+StatusOr<RowLayers> RowLayers::With(const TableConfig& config, const RowEncoding& encoding,
+                                    bool is_mapped, std::shared_ptr<const RowTable> newest) const {
   if (newest->entries() == 0) return *this;
   constexpr uint64_t kRatio = 4;  // A layer has at least this multiple of the next one's entries.
-  std::vector<uint32_t> found(newest->entries());
-  std::vector<const std::byte*> before(newest->entries());
-  Find(newest->ids(), before, found);
+  std::vector<uint32_t> found;
+  std::vector<const std::byte*> before;
   uint64_t rows = rows_;
-  for (uint64_t i = 0; i < newest->entries(); ++i) {
-    const bool is_row = i < newest->rows();
-    if (is_row && before[i] == nullptr) ++rows;
-    if (!is_row && before[i] != nullptr) --rows;
-  }
-  std::vector<std::shared_ptr<const RowTable>> layers = layers_;
+  // Calls count(whether there was a row) for each id.
+  const auto for_each = [&](std::span<const uint64_t> ids, auto count) {
+    before.resize(ids.size());
+    Find(ids, before, found);
+    for (const std::byte* const row : before) count(row != nullptr);
+  };
+  newest->ForEachRow([&](std::span<const uint64_t> ids, std::span<const uint32_t> /*rows*/) {
+    for_each(ids, [&](bool had_row) { rows += had_row ? 0 : 1; });
+  });
+  newest->ForEachRemoved([&](std::span<const uint64_t> ids) {
+    for_each(ids, [&](bool had_row) { rows -= had_row ? 1 : 0; });
+  });
+  std::vector<Layer> layers = layers_;
   while (!layers.empty() && layers.back()->entries() < kRatio * newest->entries()) {
-    SIMURGH_ASSIGN_OR_RETURN(newest, Join(config, *layers.back(), *newest, layers.size() == 1));
+    SIMURGH_ASSIGN_OR_RETURN(newest, Join(config, encoding, is_mapped, *layers.back(), *newest,
+                                          /*is_whole=*/layers.size() == 1));
     layers.pop_back();
   }
   layers.push_back(std::move(newest));

@@ -360,7 +360,25 @@ bool ServedVersions::MayLoad(const Checkpoint& checkpoint) {
   return true;
 }
 
+Status ServedVersions::DropDamaged() {
+  Status damage;
+  std::vector<std::shared_ptr<const ModelVersion>> dropped;  // Freed after the unlock.
+  MutexLock lock(mutex_);
+  for (auto* const version : {&previous_, &current_}) {
+    if (*version == nullptr || (*version)->damage().ok()) continue;
+    damage = absl::DataLossError(
+        absl::StrCat("step ", (*version)->step(),
+                     " is not used any more: ", std::string((*version)->damage().message())));
+    refused_[(*version)->checksum()] = {damage, Clock::time_point::max()};
+    dropped.push_back(std::exchange(*version, nullptr));
+  }
+  if (current_ == nullptr) current_ = std::move(previous_);
+  has_damage_ = has_damage_ || !damage.ok();
+  return damage;
+}
+
 Status ServedVersions::Follow() {
+  SIMURGH_RETURN_IF_ERROR(DropDamaged());
   StatusOr<std::optional<Checkpoint>> wanted = FindWanted();
   const bool is_remote = options_.loading.remote != nullptr;
   if (is_remote) {
@@ -458,6 +476,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadWhole(
     const Checkpoint& checkpoint) {
   ModelVersion::Options loading = options_.loading;
   loading.max_bytes = BytesLeft();
+  loading.checks_mapped_first = has_damage_;
   const auto report = [this](uint64_t rows, uint64_t all) -> Status {
     MutexLock lock(mutex_);
     if (current_ == nullptr) problem_ = absl::StrCat("loading: rows=", rows, " of=", all);

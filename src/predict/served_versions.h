@@ -58,7 +58,8 @@ class VersionUsers {
 // version in use stays.
 //
 // A checkpoint that is damaged, or whose probe fails, is not tried again before Reload(). Other
-// errors, such as a lack of memory, are tried again every 10 s.
+// errors, such as a lack of memory, are tried again every 10 s. A version whose mapped rows turn
+// out to be damaged is dropped.
 //
 // MODEL/pin, a file with a step, holds all followers at this step until it is removed.
 //
@@ -126,6 +127,8 @@ class ServedVersions {
 
   void Run();
   Status Follow();
+  // Errors: DATA_LOSS if mapped rows of a loaded version are damaged; it is dropped.
+  Status DropDamaged();
   // Returns the step that the configuration or the file `pin` asks for; none: the newest.
   StatusOr<std::optional<uint64_t>> FixedStep();
   // Returns the newest checkpoint that users ask for and that is not loaded, if there is one.
@@ -170,6 +173,7 @@ class ServedVersions {
   std::string version_ ABSL_GUARDED_BY(mutex_);
   bool reload_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_damage_ = false;              // Mapped rows were damaged. Used by the thread only.
   std::map<uint64_t, Refusal> refused_;  // Keys: checksums of checkpoints. Used by the thread only.
   std::vector<Refused> refused_versions_ ABSL_GUARDED_BY(mutex_);  // The versions of refused_.
   std::string logged_;  // The last problem. Used by the thread only.

@@ -63,85 +63,153 @@ std::span<const uint64_t> IdsIn(const std::vector<std::byte>& part) {
   return {reinterpret_cast<const uint64_t*>(part.data()), part.size() / sizeof(uint64_t)};
 }
 
-// Returns the number of the share's rows. on_piece: called for each piece that is read, if any is.
-StatusOr<uint64_t> CountRows(std::span<SavedRows> saved, const RowShare& share,
-                             absl::FunctionRef<Status()> on_piece) {
-  if (share.has_all()) return RowsOf(saved);
-  const std::vector<std::string> tensors = {"id"};
-  uint64_t rows = 0;
-  for (SavedRows& one : saved) {
-    SIMURGH_RETURN_IF_ERROR(one.ForEachPiece(tensors, [&](SavedRows::Parts parts) -> Status {
-      rows += static_cast<uint64_t>(
-          std::ranges::count_if(IdsIn(parts[0]), [&](uint64_t id) { return share.Has(id); }));
-      return on_piece();
-    }));
-  }
-  return rows;
-}
-
-// Loads the share's rows of one table; `rows` is their number. on_rows: called with the number of
-// rows of each piece, those of other shares included.
-StatusOr<RowLayers> LoadTable(const Checkpoint& checkpoint, const TableConfig& config,
-                              const RowShare& share, std::span<SavedRows> saved, uint64_t rows,
-                              absl::FunctionRef<Status(uint64_t rows)> on_rows) {
-  const std::vector<std::string> tensors = {"id", "weights"};
-  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table, RowTable::Create(config, rows, 0));
-  const size_t row_bytes = table->row_bytes();
-  uint64_t next = 0;
-  for (SavedRows& one : saved) {
-    for (const RowFile& file : one.files) SIMURGH_RETURN_IF_ERROR(CheckLayout(file, config));
-    SIMURGH_RETURN_IF_ERROR(one.ForEachPiece(tensors, [&](SavedRows::Parts parts) -> Status {
-      const std::span<const uint64_t> ids = IdsIn(parts[0]);
-      // Rows [first, first + count) of the piece.
-      const auto take = [&](size_t first, size_t count) -> Status {
-        if (next + count > rows) {
-          return absl::DataLossError(absl::StrCat(
-              one.name, ": more rows than its files announce; use another checkpoint"));
-        }
-        std::ranges::copy(ids.subspan(first, count), table->ids().subspan(next).begin());
-        std::ranges::copy(std::span(parts[1]).subspan(first * row_bytes, count * row_bytes),
-                          table->weights().subspan(next * row_bytes).begin());
-        next += count;
-        return absl::OkStatus();
-      };
-      if (share.has_all()) {
-        SIMURGH_RETURN_IF_ERROR(take(0, ids.size()));
-      } else {
-        for (size_t i = 0; i < ids.size(); ++i) {
-          if (share.Has(ids[i])) SIMURGH_RETURN_IF_ERROR(take(i, 1));
-        }
+// Calls visit(file, ids, rows) with pieces of the share's ids, and the numbers of their rows in the
+// file. Leaves out rows that newer files have replaced.
+template <typename Visit>
+Status ForEachIds(SavedRows& saved, const RowShare& share, Visit visit) {
+  std::vector<uint64_t> ids;
+  std::vector<uint32_t> rows;
+  uint64_t read = 0;
+  for (size_t f = 0; f < saved.files.size(); ++f) {
+    RowFile& file = saved.files[f];
+    const uint64_t all = RowsOf(file.reader);
+    for (uint64_t first = 0; first < all; first += kRowsPerSum) {
+      const uint64_t count = std::min(kRowsPerSum, all - first);
+      ids.resize(count);
+      rows.clear();
+      SIMURGH_RETURN_IF_ERROR(
+          file.reader.Read("id", first, count, std::as_writable_bytes(std::span(ids))));
+      for (uint64_t i = 0; i < count; ++i) {
+        if (!file.Has(ids[i])) continue;
+        ++read;
+        if (!share.Has(ids[i])) continue;
+        ids[rows.size()] = ids[i];
+        rows.push_back(static_cast<uint32_t>(first + i));
       }
-      return on_rows(ids.size());
-    }));
+      ids.resize(rows.size());
+      SIMURGH_RETURN_IF_ERROR(visit(f, std::span<const uint64_t>(ids), std::span(rows)));
+    }
   }
-  if (next != rows) {
-    return absl::DataLossError(absl::StrCat(checkpoint.folder, ": table '", config.name, "' has ",
-                                            next, " rows instead of ", rows,
-                                            "; use another checkpoint"));
-  }
-  SIMURGH_RETURN_IF_ERROR(
-      Annotate(table->Index(), absl::StrCat(checkpoint.folder, ": table '", config.name, "'")));
-  return RowLayers({std::move(table)}, rows);
+  return saved.CheckCount(read);
 }
 
-// Reads the weights of the share's rows to the beginning of `to`, and drops the others' ids.
-Status ReadWeights(TensorFileReader& file, const RowShare& share, std::vector<uint64_t>& ids,
-                   size_t row_bytes, std::span<std::byte> to) {
-  if (share.has_all()) return file.Read("weights", 0, ids.size(), to.first(ids.size() * row_bytes));
+// Fills the table of a share from files of all shares.
+struct TableFill {
+  const TableConfig* config;
+  std::vector<SavedRows> saved;
+  RowTableBuilder builder;
+};
+
+StatusOr<TableFill> CountTable(const TableConfig& config, const RowEncoding& encoding,
+                               const RowLoading& loading, std::vector<SavedRows> saved,
+                               absl::FunctionRef<Status()> on_piece) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      RowTableBuilder builder,
+      RowTableBuilder::Create(config, encoding, loading.is_mapped,
+                              RowsOf(std::span<const SavedRows>(saved)) / loading.share.servers()));
+  TableFill fill{&config, std::move(saved), std::move(builder)};
+  for (SavedRows& one : fill.saved) {
+    for (const RowFile& file : one.files) SIMURGH_RETURN_IF_ERROR(CheckLayout(file, config));
+    SIMURGH_RETURN_IF_ERROR(
+        ForEachIds(one, loading.share, [&](size_t /*file*/, auto ids, auto /*rows*/) {
+          fill.builder.Count(ids);
+          return on_piece();
+        }));
+  }
+  return fill;
+}
+
+// The rows of a share in a piece of a file.
+struct ShareRows {
+  std::vector<uint64_t> ids;
+  std::vector<const std::byte*> rows;
+
+  void Take(const RowShare& share, std::span<const uint64_t> all, const std::byte* weights,
+            size_t row_bytes) {
+    ids.clear();
+    rows.clear();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!share.Has(all[i])) continue;
+      ids.push_back(all[i]);
+      rows.push_back(weights + i * row_bytes);
+    }
+  }
+};
+
+Status AddRows(TableFill& fill, SavedRows& saved, const RowLoading& loading,
+               absl::FunctionRef<Status(uint64_t rows)> on_rows) {
+  const std::vector<std::string> tensors = {"id", "weights"};
+  const size_t row_bytes = StoredEncoding(*fill.config).row_bytes();
+  ShareRows own;
+  return saved.ForEachPiece(tensors, [&](SavedRows::Parts parts) -> Status {
+    const std::span<const uint64_t> ids = IdsIn(parts[0]);
+    own.Take(loading.share, ids, parts[1].data(), row_bytes);
+    SIMURGH_RETURN_IF_ERROR(fill.builder.Add(own.ids, own.rows));
+    return on_rows(ids.size());
+  });
+}
+
+Status MapRows(TableFill& fill, SavedRows& saved, const RowLoading& loading,
+               absl::FunctionRef<Status(uint64_t rows)> on_rows) {
+  MappedRows& mapped = fill.builder.mapped();
+  std::vector<uint32_t> first_rows;  // Indexed by file.
+  for (RowFile& file : saved.files) {
+    first_rows.push_back(static_cast<uint32_t>(mapped.rows()));
+    SIMURGH_ASSIGN_OR_RETURN(auto weights, file.reader.Map("weights"));
+    mapped.Add(std::move(weights), RowsOf(file.reader));
+  }
+  return ForEachIds(saved, loading.share,
+                    [&](size_t file, auto ids, std::span<uint32_t> rows) -> Status {
+                      for (uint32_t& row : rows) row += first_rows[file];
+                      SIMURGH_RETURN_IF_ERROR(fill.builder.AddMapped(ids, rows));
+                      return on_rows(ids.size());
+                    });
+}
+
+// Loads the rows that were counted. on_rows: called with the number of rows of each piece.
+StatusOr<RowLayers> FillTable(const Checkpoint& checkpoint, TableFill& fill,
+                              const RowLoading& loading,
+                              absl::FunctionRef<Status(uint64_t rows)> on_rows) {
+  const auto where = [&] {
+    return absl::StrCat(checkpoint.folder, ": table '", fill.config->name, "'");
+  };
+  const uint64_t rows = fill.builder.counted();
+  SIMURGH_RETURN_IF_ERROR(fill.builder.EndCount());
+  for (SavedRows& one : fill.saved) {
+    SIMURGH_RETURN_IF_ERROR(loading.is_mapped ? MapRows(fill, one, loading, on_rows)
+                                              : AddRows(fill, one, loading, on_rows));
+  }
+  StatusOr<std::shared_ptr<const RowTable>> table = fill.builder.Finish();
+  if (!table.ok()) return Annotate(table.status(), where());
+  return RowLayers({*std::move(table)}, rows);
+}
+
+Status CheckAll(std::span<TensorFileReader> files) {
+  for (TensorFileReader& file : files) {
+    SIMURGH_RETURN_IF_ERROR(CheckWeights(file, /*ends=*/false));
+  }
+  return absl::OkStatus();
+}
+
+// Moves the readers of a table's files.
+void TakeReaders(TableFill& fill, std::vector<TensorFileReader>& readers) {
+  for (SavedRows& one : fill.saved) {
+    for (RowFile& file : one.files) readers.push_back(std::move(file.reader));
+  }
+}
+
+// Adds the share's rows of a file with these ids.
+Status AddFile(RowTableBuilder& builder, TensorFileReader& file, const RowShare& share,
+               std::span<const uint64_t> ids, size_t row_bytes) {
   std::vector<std::byte> piece;
-  size_t kept = 0;
+  ShareRows own;
   for (uint64_t first = 0; first < ids.size(); first += kRowsPerSum) {
     const uint64_t count = std::min<uint64_t>(kRowsPerSum, ids.size() - first);
     piece.resize(count * row_bytes);
     SIMURGH_RETURN_IF_ERROR(file.Read("weights", first, count, piece));
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint64_t id = ids[first + i];
-      if (!share.Has(id)) continue;
-      std::memcpy(to.data() + kept * row_bytes, piece.data() + i * row_bytes, row_bytes);
-      ids[kept++] = id;
-    }
+    own.Take(share, ids.subspan(first, count), piece.data(), row_bytes);
+    SIMURGH_RETURN_IF_ERROR(builder.Add(own.ids, own.rows));
   }
-  ids.resize(kept);
   return absl::OkStatus();
 }
 
@@ -182,38 +250,52 @@ StatusOr<std::vector<DeltaFiles>> OpenDelta(const Checkpoint& delta,
 }
 
 StatusOr<RowLayers> LoadTableDelta(DeltaFiles& files, const TableConfig& config,
-                                   const RowShare& share, const RowLayers& before) {
+                                   const RowEncoding& encoding, const RowLoading& loading,
+                                   const RowLayers& before) {
+  const RowShare& share = loading.share;
   std::vector<uint64_t> removed;
   for (TensorFileReader& file : files.removed) {
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ReadIds(file));
     std::ranges::copy_if(ids, std::back_inserter(removed),
                          [&share](uint64_t id) { return share.Has(id); });
   }
+  SIMURGH_ASSIGN_OR_RETURN(RowTableBuilder builder,
+                           RowTableBuilder::Create(config, encoding, loading.is_mapped,
+                                                   RowsOf(files.rows) / share.servers()));
   std::vector<std::vector<uint64_t>> changed;  // The ids of each file, of all shares.
-  uint64_t rows = 0;
   absl::flat_hash_set<uint64_t> present;
   for (TensorFileReader& file : files.rows) {
     SIMURGH_ASSIGN_OR_RETURN(changed.emplace_back(), ReadIds(file));
     for (const uint64_t id : changed.back()) {
-      if (!share.Has(id)) continue;
-      ++rows;
-      present.insert(id);
+      if (share.Has(id)) present.insert(id);
     }
   }
+  const std::vector<uint64_t> ids(present.begin(), present.end());
+  builder.Count(ids);
+  SIMURGH_RETURN_IF_ERROR(builder.EndCount());
   // An id that was removed and came back has a row.
   std::erase_if(removed, [&present](uint64_t id) { return present.contains(id); });
-  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table,
-                           RowTable::Create(config, rows, removed.size()));
-  uint64_t next = 0;
-  for (size_t i = 0; i < files.rows.size(); ++i) {
-    SIMURGH_RETURN_IF_ERROR(ReadWeights(files.rows[i], share, changed[i], table->row_bytes(),
-                                        table->weights().subspan(next * table->row_bytes())));
-    std::ranges::copy(changed[i], table->ids().subspan(next).begin());
-    next += changed[i].size();
+  for (size_t f = 0; f < files.rows.size(); ++f) {
+    TensorFileReader& file = files.rows[f];
+    auto row = static_cast<uint32_t>(builder.mapped().rows());
+    if (loading.is_mapped) {
+      SIMURGH_ASSIGN_OR_RETURN(auto weights, file.Map("weights"));
+      builder.mapped().Add(std::move(weights), changed[f].size());
+      for (const uint64_t& id : changed[f]) {
+        uint32_t number = row++;
+        if (!share.Has(id)) continue;
+        SIMURGH_RETURN_IF_ERROR(builder.AddMapped(std::span(&id, 1), std::span(&number, 1)));
+      }
+      SIMURGH_RETURN_IF_ERROR(CheckWeights(file, /*ends=*/false));
+      continue;
+    }
+    SIMURGH_RETURN_IF_ERROR(
+        AddFile(builder, file, share, changed[f], StoredEncoding(config).row_bytes()));
   }
-  std::ranges::copy(removed, table->ids().subspan(rows).begin());
-  SIMURGH_RETURN_IF_ERROR(table->Index());
-  SIMURGH_ASSIGN_OR_RETURN(RowLayers layers, before.With(config, std::move(table)));
+  SIMURGH_RETURN_IF_ERROR(builder.Remove(removed));
+  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<const RowTable> table, builder.Finish());
+  SIMURGH_ASSIGN_OR_RETURN(RowLayers layers,
+                           before.With(config, encoding, loading.is_mapped, std::move(table)));
   // Files count the rows of all shares together.
   if (!share.has_all() || layers.rows() == files.rows_after) return layers;
   return absl::DataLossError(absl::StrCat("table '", config.name, "': ", layers.rows(),
@@ -223,10 +305,8 @@ StatusOr<RowLayers> LoadTableDelta(DeltaFiles& files, const TableConfig& config,
 
 }  // namespace
 
-StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint,
-                                          const std::vector<TableConfig>& tables,
-                                          const RowShare& share, uint64_t max_bytes,
-                                          RowProgress progress) {
+StatusOr<LoadedRows> LoadRows(const Checkpoint& checkpoint, const std::vector<TableConfig>& tables,
+                              const RowLoading& loading, RowProgress progress) {
   SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> all, OpenRows(checkpoint));
   const uint64_t all_rows = RowsOf(all);
   std::vector<std::vector<SavedRows>> saved(tables.size());
@@ -234,54 +314,82 @@ StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint,
     SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(rows.table, tables));
     saved[index].push_back(std::move(rows));
   }
-  std::vector<uint64_t> rows(tables.size());
-  uint64_t own_rows = 0;
-  uint64_t bytes = 0;
+  // A share's part is an estimate: hashes spread ids.
+  const auto need = [&](auto rows_of) -> Status {
+    uint64_t rows = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      rows += rows_of(i);
+      bytes += RowTable::BytesOf(loading.encodings[i], rows_of(i), loading.is_mapped);
+    }
+    return bytes > loading.max_bytes ? NoRoom(checkpoint, rows, bytes, loading.max_bytes)
+                                     : absl::OkStatus();
+  };
+  SIMURGH_RETURN_IF_ERROR(need([&](size_t i) {
+    return RowsOf(std::span<const SavedRows>(saved[i])) / loading.share.servers();
+  }));
+  std::vector<TableFill> fills;
   for (size_t i = 0; i < tables.size(); ++i) {
     SIMURGH_ASSIGN_OR_RETURN(
-        rows[i], CountRows(saved[i], share, [&]() -> Status { return progress(0, all_rows); }));
-    own_rows += rows[i];
-    bytes += RowTable::BytesOf(tables[i], rows[i]);
+        TableFill fill, CountTable(tables[i], loading.encodings[i], loading, std::move(saved[i]),
+                                   [&]() -> Status { return progress(0, all_rows); }));
+    fills.push_back(std::move(fill));
   }
-  if (bytes > max_bytes) return NoRoom(checkpoint, own_rows, bytes, max_bytes);
-  std::vector<RowLayers> layers;
+  SIMURGH_RETURN_IF_ERROR(need([&](size_t i) { return fills[i].builder.counted(); }));
+  LoadedRows loaded;
+  std::vector<TensorFileReader> readers;
   uint64_t done = 0;
   for (size_t i = 0; i < tables.size(); ++i) {
-    SIMURGH_ASSIGN_OR_RETURN(
-        layers.emplace_back(),
-        LoadTable(checkpoint, tables[i], share, saved[i], rows[i],
-                  [&](uint64_t count) { return progress(done += count, all_rows); }));
+    SIMURGH_ASSIGN_OR_RETURN(loaded.tables.emplace_back(),
+                             FillTable(checkpoint, fills[i], loading, [&](uint64_t count) {
+                               return progress(done += count, all_rows);
+                             }));
+    if (loading.is_mapped) TakeReaders(fills[i], readers);
   }
-  return layers;
+  if (!loading.is_mapped) return loaded;
+  if (loading.checks_first) {
+    SIMURGH_RETURN_IF_ERROR(CheckAll(readers));
+  } else {
+    loaded.check = std::make_shared<WeightsCheck>(std::move(readers));
+  }
+  return loaded;
 }
 
 StatusOr<std::vector<RowLayers>> LoadDelta(const Checkpoint& delta,
                                            const std::vector<TableConfig>& tables,
-                                           const RowShare& share,
-                                           const std::vector<RowLayers>& before,
-                                           uint64_t max_bytes) {
+                                           const RowLoading& loading,
+                                           const std::vector<RowLayers>& before) {
   SIMURGH_ASSIGN_OR_RETURN(std::vector<DeltaFiles> files, OpenDelta(delta, tables));
   uint64_t rows = 0;
   uint64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     // A share's part is an estimate: hashes spread ids.
-    const uint64_t entries = (RowsOf(files[i].rows) + RowsOf(files[i].removed)) / share.servers();
+    const uint64_t entries =
+        (RowsOf(files[i].rows) + RowsOf(files[i].removed)) / loading.share.servers();
     rows += entries;
-    bytes += RowTable::BytesOf(tables[i], entries);
+    bytes += RowTable::BytesOf(loading.encodings[i], entries, loading.is_mapped);
   }
-  if (bytes > max_bytes) return NoRoom(delta, rows, bytes, max_bytes);
+  if (bytes > loading.max_bytes) return NoRoom(delta, rows, bytes, loading.max_bytes);
+  const auto load_whole = [&](size_t i) -> StatusOr<RowLayers> {
+    SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> saved, OpenRows(delta, tables[i].name));
+    SIMURGH_ASSIGN_OR_RETURN(TableFill fill,
+                             CountTable(tables[i], loading.encodings[i], loading, std::move(saved),
+                                        [] { return absl::OkStatus(); }));
+    SIMURGH_ASSIGN_OR_RETURN(
+        RowLayers layers,
+        FillTable(delta, fill, loading, [](uint64_t /*rows*/) { return absl::OkStatus(); }));
+    if (!loading.is_mapped) return layers;
+    std::vector<TensorFileReader> readers;
+    TakeReaders(fill, readers);
+    SIMURGH_RETURN_IF_ERROR(CheckAll(readers));
+    return layers;
+  };
   std::vector<RowLayers> all;
   for (size_t i = 0; i < files.size(); ++i) {
-    StatusOr<RowLayers> layers;
-    if (files[i].is_whole) {
-      SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> saved, OpenRows(delta, tables[i].name));
-      SIMURGH_ASSIGN_OR_RETURN(const uint64_t own,
-                               CountRows(saved, share, [] { return absl::OkStatus(); }));
-      layers = LoadTable(delta, tables[i], share, saved, own,
-                         [](uint64_t /*rows*/) { return absl::OkStatus(); });
-    } else {
-      layers = LoadTableDelta(files[i], tables[i], share, before[i]);
-    }
+    StatusOr<RowLayers> layers =
+        files[i].is_whole
+            ? load_whole(i)
+            : LoadTableDelta(files[i], tables[i], loading.encodings[i], loading, before[i]);
     if (!layers.ok()) return Annotate(layers.status(), delta.folder);
     all.push_back(*std::move(layers));
   }

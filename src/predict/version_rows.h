@@ -29,21 +29,33 @@ namespace simurgh {
 // Called with the rows read and all rows, those of other shares included; an error ends the load.
 using RowProgress = absl::FunctionRef<Status(uint64_t rows, uint64_t all_rows)>;
 
-// Loads the rows of a checkpoint and of those that it continues. Needs memory for the share's rows,
-// and some 20 bytes for each id of deltas. A share of several reads all ids twice.
-// Errors: those of OpenRows(); INVALID_ARGUMENT for other tables; RESOURCE_EXHAUSTED without
-// memory, or for more than max_bytes.
-StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint,
-                                          const std::vector<TableConfig>& tables,
-                                          const RowShare& share, uint64_t max_bytes,
-                                          RowProgress progress);
+// The rows to load, and how.
+struct RowLoading {
+  RowShare share;
+  uint64_t max_bytes = UINT64_MAX;
+  std::vector<RowEncoding> encodings;  // Indexed by table.
+  bool is_mapped = false;              // Rows stay in their files. Requires encodings as stored.
+  bool checks_first = false;           // Compares checksums of mapped rows before the return.
+};
 
-// Adds a delta to the rows of its parent. Errors: those of LoadRows().
+struct LoadedRows {
+  std::vector<RowLayers> tables;
+  std::shared_ptr<const WeightsCheck> check;  // The check of mapped rows; else null.
+};
+
+// Loads the rows of a checkpoint and of those that it continues. Reads all ids twice. Needs memory
+// for the share's rows, or the index of mapped ones, and some 20 bytes for each id of deltas.
+// Errors: those of OpenRows() and Map(); INVALID_ARGUMENT for other tables; RESOURCE_EXHAUSTED
+// without memory, or for more than max_bytes.
+StatusOr<LoadedRows> LoadRows(const Checkpoint& checkpoint, const std::vector<TableConfig>& tables,
+                              const RowLoading& loading, RowProgress progress);
+
+// Adds a delta to the rows of its parent. Also reads mapped rows of the delta once, to check them.
+// Errors: those of LoadRows().
 StatusOr<std::vector<RowLayers>> LoadDelta(const Checkpoint& delta,
                                            const std::vector<TableConfig>& tables,
-                                           const RowShare& share,
-                                           const std::vector<RowLayers>& before,
-                                           uint64_t max_bytes);
+                                           const RowLoading& loading,
+                                           const std::vector<RowLayers>& before);
 
 // The ids that a delta names, by table: rows that changed, came or went. ReadChangedIds reads ids
 // only. It returns none if the delta has a table as a whole.
@@ -115,6 +127,7 @@ struct ModelVersion::Common {
   const BatchLayout layout;
   const RawMasks masks;
   const ModelVersion::Options options;
+  const std::vector<RowEncoding> encodings;  // Indexed by table.
   const std::map<std::string, std::vector<double>> statistics;
   const std::vector<std::string> source;  // Texts of the configuration.
 };
@@ -124,7 +137,8 @@ struct ModelVersion::Parts {
   std::shared_ptr<const ProgramState> program;  // Null without ModelVersion::Options::program.
   std::vector<Calibration> calibrations;        // Indexed by label; empty: none.
   std::vector<RowLayers> tables;  // One per table of the configuration; empty if remote.
-  RowChanges changes;             // For caches of remote rows.
+  std::shared_ptr<const WeightsCheck> check;  // The check of mapped rows; else null.
+  RowChanges changes;                         // For caches of remote rows.
 };
 
 }  // namespace simurgh

@@ -35,12 +35,12 @@ using std::chrono_literals::operator""s;
 // Servers of a model's rows, on sockets in a folder.
 class RowServers {
  public:
-  RowServers(std::string model, size_t count)
+  RowServers(std::string model, size_t count, const std::vector<std::string>& more = {})
       : model_(std::move(model)), processes_(count), starts_(count) {
     for (size_t i = 0; i < count; ++i) {
       addresses_.push_back(absl::StrCat("unix://", folder_.Path(absl::StrCat("rows", i))));
     }
-    for (size_t i = 0; i < count; ++i) Start(i);
+    for (size_t i = 0; i < count; ++i) Start(i, more);
   }
 
   void Start(size_t i, const std::vector<std::string>& more = {}) {
@@ -169,6 +169,63 @@ TEST_CASE("Predictions with rows of servers are those of simurgh predict") {
   }
   CHECK(server.Stop() == 0);
   rows.Stop();
+}
+
+TEST_CASE("Rows in files or of lower precision predict as those in memory") {
+  struct Rows {
+    std::vector<std::string> settings;
+    double most;  // Largest difference of a prediction.
+    size_t servers = 0;
+    std::vector<std::string> of_servers = {};
+  };
+  const std::string python = Python("json");
+  const Trained trained("config/adult.yaml", {GENERATE(as<std::string>(), "tables.0.precision=f32",
+                                                       "tables.0.precision=f16")});
+  const std::vector<std::string> int8 = {"--set", "serving.row_precision=int8"};
+  std::vector<uint64_t> bytes;  // Of f32, bf16 and int8.
+  for (const Rows& rows : std::vector<Rows>{
+           {{"serving.row_precision=f32"}, 1e-6},
+           {{"serving.row_precision=bf16"}, 1e-2},
+           {{"serving.row_precision=int8"}, 1e-2},
+           {{"serving.rows=mapped"}, 1e-6},
+           {{"serving.row_precision=int8"}, 1e-2, 2, int8},
+           {{}, 1e-6, 2, {"--set", "serving.rows=mapped"}},
+           {{"serving.row_precision=bf16"}, 1e-2, 2, {"--set", "serving.rows=mapped"}}}) {
+    CAPTURE(rows.settings, rows.of_servers);
+    RowServers servers(trained.model, rows.servers, rows.of_servers);
+    ModelServer server(trained.model,
+                       rows.servers > 0 ? servers.Settings(rows.settings) : rows.settings);
+    server.AwaitReady();
+    const std::string predicted = PredictedRows(trained, server.Get("/v2/models/model").body);
+    const CommandResult compared = RunCommand(absl::StrCat(
+        python, " tests/cluster/served_predictions.py ", server.address(), " model ", predicted));
+    INFO(compared.error << server.process().log());
+    REQUIRE(compared.exit_code == 0);
+    const std::vector<std::string> found = absl::StrSplit(Lines(compared.out).at(0), ' ');
+    CHECK(std::stod(found.at(1)) <= rows.most);
+    if (bytes.size() < 3) {
+      const std::string log = server.process().log();
+      bytes.push_back(std::stoull(log.substr(log.find(" bytes=") + 7)));
+    }
+    CHECK(server.Stop() == 0);
+    servers.Stop();
+  }
+  CHECK(bytes[2] < bytes[1]);
+  CHECK(bytes[1] <= bytes[0]);
+}
+
+TEST_CASE("A server of predictions refuses rows of a lower precision than its own") {
+  const TemporaryFolder folder("/dev/shm");
+  const std::string path = folder.Path("model");
+  VersionedModel writer(path);
+  writer.WriteFull(1);
+  RowServers rows(path, 2, {"--set", "serving.row_precision=int8"});
+  ModelServer server(path, rows.Settings());
+  Await("a reason", [&] {
+    return absl::StrContains(server.Get("/v2/health/ready").body,
+                             "and the serving.row_precision of the servers of rows");
+  });
+  CHECK(server.Stop() == 0);
 }
 
 TEST_CASE("Deltas arrive while requests run, and every answer is of one version") {

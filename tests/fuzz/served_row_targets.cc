@@ -39,14 +39,15 @@ void RunReadServedRows(Input input) {
   const auto ids = reader.Value<uint64_t>();
   const Received<api::wire::ReadServedRowsRequest> request(reader.rest());
   if (request.table == nullptr) return;
-  const auto groups = api::DecodeGroups(*request.table, ids);
-  if (IsRefusal(groups.status())) return;
+  const auto read = api::DecodeRead(*request.table, ids);
+  if (IsRefusal(read.status())) return;
   // What a server relies on.
   SIMURGH_CHECK_LE(ids, kMaxIds);
   uint64_t described = 0;
-  for (size_t i = 0; i < groups->size(); ++i) {
-    SIMURGH_CHECK(i == 0 || (*groups)[i].table > (*groups)[i - 1].table);
-    described += (*groups)[i].ids;
+  const std::vector<RowRead::Group>& groups = read->groups;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    SIMURGH_CHECK(i == 0 || groups[i].table > groups[i - 1].table);
+    described += groups[i].ids;
   }
   SIMURGH_CHECK_EQ(described, ids);
 }

@@ -54,6 +54,7 @@ TEST_CASE("every key of serving is read", "[config]") {
   metrics: "127.0.0.1:9100"
   threads: 3
   rows: remote
+  row_precision: int8
   servers: ["host1:9100", "127.0.0.1:9101"]
   hot_row_bytes: 5000
   memory_budget: 1000
@@ -81,8 +82,9 @@ TEST_CASE("every key of serving is read", "[config]") {
   CHECK(config.metrics == "127.0.0.1:9100");
   CHECK(config.threads == 3);
   CHECK(config.rows == ServingConfig::Rows::kRemote);
+  CHECK(config.row_precision == VectorPrecision::kInt8);
   CHECK(config.servers == std::vector<std::string>{"host1:9100", "127.0.0.1:9101"});
-  CHECK_THAT(config.servers_key, Catch::EndsWith("serving.yaml:9: serving.servers"));
+  CHECK_THAT(config.servers_key, Catch::EndsWith("serving.yaml:10: serving.servers"));
   CHECK(config.hot_row_bytes == 5000);
   CHECK(config.memory_budget == 1000);
   CHECK(config.max_batch_rows == 7);
@@ -99,7 +101,7 @@ TEST_CASE("every key of serving is read", "[config]") {
   CHECK_THAT(config.tls.certificate, Catch::StartsWith("/") && Catch::EndsWith("/cert.pem"));
   CHECK(config.tls.key == "/key.pem");
   CHECK_THAT(config.tls.client_authority, Catch::EndsWith("/ca.pem"));
-  CHECK_THAT(config.tls.where, Catch::EndsWith("serving.yaml:23: serving.tls"));
+  CHECK_THAT(config.tls.where, Catch::EndsWith("serving.yaml:24: serving.tls"));
   CHECK_THAT(config.token_file, Catch::EndsWith("/tokens"));
   CHECK(config.allow_plugins);
 }
@@ -172,7 +174,12 @@ TEST_CASE("errors of serving name key and remedy", "[config]") {
       {"serving: {listen: 8000}", ":1: serving.listen: '8000' has no port; expected: host:port"},
       {"serving: {max_rows: 0}", ":1: serving.max_rows: 0 is out of range; use 1 to 65535"},
       {"serving: {rows: disk}",
-       ":1: serving.rows: 'disk' is unknown; expected: one of memory, remote"},
+       ":1: serving.rows: 'disk' is unknown; expected: one of memory, mapped, remote"},
+      {"serving: {row_precision: f16}",
+       ":1: serving.row_precision: 'f16' is unknown; expected: one of f32, bf16, int8"},
+      {"serving: {rows: mapped, row_precision: int8}",
+       ":1: serving.row_precision: mapped rows have the precision of their files; use f32, or "
+       "rows: memory"},
       {"serving: {queue_timeout: 0s}",
        ":1: serving.queue_timeout: 0s is out of range; use 1ms to 60m"},
       {"serving: {model: ~/m}",

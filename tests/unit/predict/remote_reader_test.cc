@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "predict/row_table.h"
+#include "predict/row_encoding.h"
 
 namespace simurgh::testing {
 namespace {
@@ -19,7 +19,7 @@ using Key = std::pair<uint32_t, uint64_t>;  // Table and id.
 using Rows = std::map<Key, uint64_t>;       // The version of each row's last change.
 
 std::vector<std::byte> BytesOf(const Key& key, uint64_t changed) {
-  std::vector<std::byte> row(RowBytes(kTables[key.first]));
+  std::vector<std::byte> row(StoredEncoding(kTables[key.first]).row_bytes());
   std::mt19937_64 random(key.first * 1'000'003 + key.second * 7'919 + changed);
   for (std::byte& byte : row) byte = static_cast<std::byte>(random());
   return row;
@@ -110,7 +110,7 @@ TEST_CASE("Rows of servers are those of the version, over deltas, full ones and 
   CAPTURE(hot_row_bytes);
   constexpr uint64_t kIds = 120;
   FakeServers servers(1 + static_cast<uint32_t>(random() % 3));
-  RemoteReader reader(servers, kTables, hot_row_bytes);
+  RemoteReader reader(servers, kTables, VectorPrecision::kF32, hot_row_bytes);
   std::map<uint64_t, RowChanges> changes;
   std::vector<uint64_t> order = {1};
   for (uint64_t id = 0; id < kIds; id += 2) {
@@ -155,7 +155,7 @@ TEST_CASE("Rows of servers are those of the version, over deltas, full ones and 
 
 TEST_CASE("A delta drops the rows that it names, and no others") {
   FakeServers servers(2);
-  RemoteReader reader(servers, kTables, 1 << 20);
+  RemoteReader reader(servers, kTables, VectorPrecision::kF32, 1 << 20);
   const std::vector<uint64_t> ids = {1, 2, 3, 4, 5};
   for (const uint64_t id : {1, 2, 3}) servers.versions[1][{0, id}] = 1;
   servers.versions[2] = servers.versions[1];
@@ -203,7 +203,7 @@ TEST_CASE("Changes are known for some versions back, and bounded") {
 
 TEST_CASE("An answer of another length is an error") {
   FakeServers servers(1);
-  RemoteReader reader(servers, kTables, 1 << 20);
+  RemoteReader reader(servers, kTables, VectorPrecision::kF32, 1 << 20);
   servers.versions[1][{0, 1}] = 1;
   servers.SetCurrent(1);
   servers.cut = 1;

@@ -1,6 +1,7 @@
 // Versions whose rows are in shares, and the processes that hold them.
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "predict/row_encoding.h"
 #include "predict/scorer.h"
 #include "predict/served_versions.h"
 #include "tests/support/temporary_folder.h"
@@ -46,10 +48,11 @@ std::map<std::pair<uint32_t, uint64_t>, std::vector<std::byte>> RowsIn(
     groups.push_back({table, static_cast<uint32_t>(VersionedModel::kIds) + 10});
   }
   std::vector<std::byte> memory;
-  const RowAnswer answer = AnswerRead(version, groups, ids, [&](size_t bytes) -> RowMemory {
-                             memory.resize(bytes);
-                             return {memory, nullptr};
-                           }).value();
+  const RowAnswer answer =
+      AnswerRead(version, VectorPrecision::kF32, groups, ids, [&](size_t bytes) -> RowMemory {
+        memory.resize(bytes);
+        return {memory, nullptr};
+      }).value();
   std::map<std::pair<uint32_t, uint64_t>, std::vector<std::byte>> rows;
   size_t at = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -63,6 +66,7 @@ std::map<std::pair<uint32_t, uint64_t>, std::vector<std::byte>> RowsIn(
 }
 
 TEST_CASE("The shares of several servers are together the whole model") {
+  const bool maps_rows = GENERATE(false, true);
   const TemporaryFolder folder;
   VersionedModel writer(folder.Path("model"));
   const Checkpoint full = writer.WriteFull(1, {9, 10});
@@ -76,10 +80,11 @@ TEST_CASE("The shares of several servers are together the whole model") {
       CAPTURE(checkpoint.manifest.step, servers);
       std::map<std::pair<uint32_t, uint64_t>, std::vector<std::byte>> found;
       for (uint32_t server = 0; server < servers; ++server) {
-        const RowShare share(server, servers);
-        const auto loaded = ModelVersion::Load(checkpoint, {.share = share}, NoProgress).value();
+        const ModelVersion::Options options{.share = RowShare(server, servers),
+                                            .maps_rows = maps_rows};
+        const auto loaded = ModelVersion::Load(checkpoint, options, NoProgress).value();
         // The same, from the first checkpoint on.
-        auto grown = ModelVersion::Load(full, {.share = share}, NoProgress).value();
+        auto grown = ModelVersion::Load(full, options, NoProgress).value();
         for (const Checkpoint& delta : {second, third}) {
           if (grown->step() < checkpoint.manifest.step) grown = grown->Next(delta).value();
         }
@@ -99,14 +104,40 @@ TEST_CASE("The shares of several servers are together the whole model") {
   }
 }
 
+TEST_CASE("A process gets rows in the precision that it asks for") {
+  const auto kept = GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
+  const auto asked =
+      GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const ModelVersion::Options options{.share = RowShare(), .row_precision = kept};
+  const auto model = ModelVersion::Load(writer.WriteFull(7), options, NoProgress).value();
+  const std::vector<RowRead::Group> groups = {{0, 2}, {1, 1}};
+  const std::vector<uint64_t> ids = {3, 1'000, 4};
+  std::vector<std::byte> memory;
+  const RowAnswer answer = AnswerRead(*model, asked, groups, ids, [&](size_t bytes) -> RowMemory {
+                             memory.resize(bytes);
+                             return {memory, nullptr};
+                           }).value();
+  const RowEncoding encoding(writer.config().tables[0], asked);
+  REQUIRE(answer.present == std::vector<uint8_t>{0b101});
+  REQUIRE(answer.rows.size() == 2 * encoding.row_bytes());
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<float> row(2);
+    encoding.Widen(answer.rows.data() + i * encoding.row_bytes(), row);
+    CHECK(std::abs(row[0] - 7) < (kept == asked && asked == VectorPrecision::kF32 ? 1e-9 : 0.06));
+    CHECK(row[0] == row[1]);
+  }
+}
+
 TEST_CASE("A read of a table that the model does not have is an error") {
   const TemporaryFolder folder;
   VersionedModel writer(folder.Path("model"));
   const auto model = ModelVersion::Load(writer.WriteFull(1), {}, NoProgress).value();
   const std::vector<RowRead::Group> groups = {{2, 1}};
   const std::vector<uint64_t> ids = {1};
-  const auto answer =
-      AnswerRead(*model, groups, ids, [](size_t) -> RowMemory { return {{}, nullptr}; });
+  const auto answer = AnswerRead(*model, VectorPrecision::kF32, groups, ids,
+                                 [](size_t) -> RowMemory { return {{}, nullptr}; });
   CHECK(answer.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(answer.status().message()), Catch::Contains("no table 2"));
 }

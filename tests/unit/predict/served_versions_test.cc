@@ -23,8 +23,9 @@
 namespace simurgh::testing {
 namespace {
 
-ServedVersions::Options Fast(const std::string& model) {
-  return {.model = model, .poll = std::chrono::milliseconds(1)};
+ServedVersions::Options Fast(const std::string& model, bool maps_rows = false) {
+  return {
+      .model = model, .poll = std::chrono::milliseconds(1), .loading = {.maps_rows = maps_rows}};
 }
 
 bool Reaches(const ServedVersions& versions, uint64_t step) {
@@ -43,12 +44,13 @@ ScoredRows Score(const std::shared_ptr<const ModelVersion>& model, const ScoreRe
 }
 
 TEST_CASE("Every answer is of one version while full ones and deltas are swapped in") {
+  const bool maps_rows = GENERATE(false, true);
   constexpr uint64_t kSwaps = 300;
   const TemporaryFolder folder("/dev/shm");
   VersionedModel writer(folder.Path("model"));
   Checkpoint newest = writer.WriteFull(1);
   MetricRegistry registry;
-  ServedVersions versions(Fast(folder.Path("model")), registry);
+  ServedVersions versions(Fast(folder.Path("model"), maps_rows), registry);
   Scorer scorer({.threads = 2, .max_batch_rows = 16}, registry);
   REQUIRE(Reaches(versions, 1));
   std::atomic<uint64_t> answers = 0;
@@ -83,11 +85,12 @@ TEST_CASE("Every answer is of one version while full ones and deltas are swapped
 }
 
 TEST_CASE("A row that a delta removed reads as an unseen id") {
+  const bool maps_rows = GENERATE(false, true);
   const TemporaryFolder folder;
   VersionedModel writer(folder.Path("model"));
   const Checkpoint full = writer.WriteFull(10);
   MetricRegistry registry;
-  ServedVersions versions(Fast(folder.Path("model")), registry);
+  ServedVersions versions(Fast(folder.Path("model"), maps_rows), registry);
   REQUIRE(Reaches(versions, 10));
   const Checkpoint delta = writer.WriteDelta(11, full, {3, 4});
   REQUIRE(Reaches(versions, 11));
@@ -102,11 +105,12 @@ TEST_CASE("A row that a delta removed reads as an unseen id") {
 }
 
 TEST_CASE("A delta is read without the checkpoints that it continues") {
+  const bool maps_rows = GENERATE(false, true);
   const TemporaryFolder folder;
   VersionedModel writer(folder.Path("model"));
   const Checkpoint full = writer.WriteFull(1);
   MetricRegistry registry;
-  ServedVersions versions(Fast(folder.Path("model")), registry);
+  ServedVersions versions(Fast(folder.Path("model"), maps_rows), registry);
   REQUIRE(Reaches(versions, 1));
   std::filesystem::remove_all(full.folder + "/rows");
   const Checkpoint second = writer.WriteDelta(2, full, {7});
@@ -118,6 +122,82 @@ TEST_CASE("A delta is read without the checkpoints that it continues") {
   CHECK(versions.Current()->rows() == 2 * VersionedModel::kIds - 1);
   CHECK(VersionedModel::VersionOf(Score(versions.Current(), VersionedModel::Request(1, 7))) == 3);
   CHECK(VersionedModel::VersionOf(Score(versions.Current(), VersionedModel::Request(1, 3))) == 0);
+}
+
+TEST_CASE("Rows of lower precision take less memory and predict nearly the same") {
+  const auto precision = GENERATE(VectorPrecision::kBf16, VectorPrecision::kInt8);
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const Checkpoint full = writer.WriteFull(1);
+  MetricRegistry registry;
+  ServedVersions::Options options = Fast(folder.Path("model"));
+  options.loading.row_precision = precision;
+  ServedVersions versions(options, registry);
+  REQUIRE(Reaches(versions, 1));
+  writer.WriteDelta(2, full, {3});
+  REQUIRE(Reaches(versions, 2));
+  for (const uint64_t step : {1, 2}) {
+    const ScoredRows scored = Score(versions.Find(step), VersionedModel::Request(1, 5));
+    CHECK(std::abs(scored.probabilities[0] - 0.5) < 0.01);
+    CHECK(std::abs(scored.probabilities[1] - 1 / (1 + std::exp(-0.001 * step))) < 1e-5);
+  }
+  CHECK(Score(versions.Find(2), VersionedModel::Request(1, 3)).probabilities[0] < 0.2F);
+  // The trainer's predictions still count.
+  writer.WriteFull(3, {}, "0.52,0.50075");
+  CHECK(Eventually([&] {
+    return absl::StrContains(
+        registry.Serialize(),
+        "simurgh_serve_versions_refused_total{reason=\"FAILED_PRECONDITION\"}");
+  }));
+}
+
+TEST_CASE("Damage in mapped rows ends the use of their version") {
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const Checkpoint full = writer.WriteFull(1);
+  const std::string path = full.Path("rows/b/0.safetensors");
+  // A bit of a row that the probe does not read.
+  const auto size = std::filesystem::file_size(path);
+  std::string bytes(size, '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(size));
+  const float weight = 1;
+  const size_t row = bytes.find(std::string(reinterpret_cast<const char*>(&weight), 4)) + 40;
+  bytes[row + 2] ^= 1;
+  std::ofstream(path, std::ios::binary) << bytes;
+  MetricRegistry registry;
+  ServedVersions versions(Fast(folder.Path("model"), /*maps_rows=*/true), registry);
+  CHECK(Eventually([&] { return absl::StrContains(versions.Problem(), path); }));
+  CHECK(absl::StrContains(versions.Problem(), "step 1 is not used"));
+  CHECK(absl::StrContains(versions.Problem(), "tensor weights, rows 0 to 49: the checksum is "));
+  CHECK(versions.Current() == nullptr);
+  // A delta continues the damage, a full checkpoint replaces it.
+  writer.WriteDelta(2, full, {}, "a");
+  CHECK(Eventually([&] { return absl::StrContains(versions.Problem(), "step 2 is not used"); }));
+  writer.WriteFull(3);
+  REQUIRE(Reaches(versions, 3));
+  CHECK(versions.Problem().empty());
+}
+
+TEST_CASE("Mapped rows of a version stay readable without its files") {
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const Checkpoint full = writer.WriteFull(1);
+  const auto no_progress = [](uint64_t, uint64_t) { return absl::OkStatus(); };
+  const Checkpoint delta = writer.WriteDelta(2, full, {7});
+  // A chain of both, and a change from one to the other.
+  for (const bool is_chain : {true, false}) {
+    const TemporaryFolder copy;
+    const std::string model = copy.Path("model");
+    std::filesystem::copy(folder.Path("model"), model, std::filesystem::copy_options::recursive);
+    const Checkpoint first = ModelDirectory(model).Open(is_chain ? 2 : 1).value();
+    auto version = ModelVersion::Load(first, {.maps_rows = true}, no_progress).value();
+    if (!is_chain) version = version->Next(ModelDirectory(model).Open(2).value()).value();
+    std::filesystem::remove_all(model);
+    CHECK(version->rows() == 2 * VersionedModel::kIds - 1);
+    CHECK(VersionedModel::VersionOf(Score(version, VersionedModel::Request(1, 5))) == 2);
+    CHECK(VersionedModel::VersionOf(Score(version, VersionedModel::Request(1, 7))) == 0);
+    CHECK(version->damage() == absl::OkStatus());
+  }
 }
 
 TEST_CASE("Values that a request shares stay in the request") {

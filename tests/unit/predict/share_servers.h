@@ -74,8 +74,8 @@ class ShareServers : public RemoteRows {
         const auto memory = std::make_shared<std::vector<std::byte>>(bytes);
         return {*memory, memory};
       };
-      SIMURGH_ASSIGN_OR_RETURN(answers[i],
-                               AnswerRead(*version, reads[i].groups, reads[i].ids, allocate));
+      SIMURGH_ASSIGN_OR_RETURN(answers[i], AnswerRead(*version, reads[i].precision, reads[i].groups,
+                                                      reads[i].ids, allocate));
     }
     return absl::OkStatus();
   }

@@ -31,11 +31,14 @@ TEST_CASE("Messages of servers of rows round-trip") {
   CHECK(decoded.versions == versions.versions);
   CHECK(decoded.problem == "loading");
 
-  const RowRead read{.groups = {{0, 2}, {5, 1}}, .ids = {4, 5, 6}};
+  const RowRead read{
+      .precision = VectorPrecision::kInt8, .groups = {{0, 2}, {5, 1}}, .ids = {4, 5, 6}};
   const auto request = Encode(77, read);
   const auto& table = TableOf<wire::ReadServedRowsRequest>(request);
   CHECK(table.checksum() == 77);
-  const auto groups = DecodeGroups(table, read.ids.size()).value();
+  const RowRead again = DecodeRead(table, read.ids.size()).value();
+  CHECK(again.precision == VectorPrecision::kInt8);
+  const std::vector<RowRead::Group>& groups = again.groups;
   REQUIRE(groups.size() == 2);
   CHECK(groups[0].table == 0);
   CHECK(groups[0].ids == 2);
@@ -48,7 +51,7 @@ TEST_CASE("Messages of servers of rows round-trip") {
 TEST_CASE("Requests to servers of rows are checked") {
   const auto refusal = [](const std::vector<RowRead::Group>& groups, uint64_t ids) {
     const auto request = Encode(1, RowRead{.groups = groups});
-    const auto decoded = DecodeGroups(TableOf<wire::ReadServedRowsRequest>(request), ids);
+    const auto decoded = DecodeRead(TableOf<wire::ReadServedRowsRequest>(request), ids);
     CHECK(decoded.status().code() == absl::StatusCode::kInvalidArgument);
     return std::string(decoded.status().message());
   };
@@ -63,7 +66,11 @@ TEST_CASE("Requests to servers of rows are checked") {
              Catch::Contains("at most 10000000 are allowed"));
   // No ids at all: a server answers with nothing.
   const auto empty = Encode(1, RowRead());
-  CHECK(DecodeGroups(TableOf<wire::ReadServedRowsRequest>(empty), 0).value().empty());
+  CHECK(DecodeRead(TableOf<wire::ReadServedRowsRequest>(empty), 0).value().groups.empty());
+  const auto other = Encode(1, RowRead{.precision = static_cast<VectorPrecision>(9)});
+  CHECK_THAT(
+      std::string(DecodeRead(TableOf<wire::ReadServedRowsRequest>(other), 0).status().message()),
+      Catch::StartsWith("served rows: precision 9 is unknown; "));
   const std::vector<VersionName> many(17);
   const auto use = EncodeUse(1, many);
   CHECK(DecodeUse(TableOf<wire::UseVersionsRequest>(use)).status().message() ==
