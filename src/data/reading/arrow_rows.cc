@@ -34,6 +34,8 @@ using arrow::Type;
 using arrow::Values;
 using arrow::ValuesOf;
 
+constexpr double kExactIntegers = 9'007'199'254'740'992;  // A double holds all up to it.
+
 // Lists of values: the outermost array of a column, or kNone if it has no lists.
 struct Lists {
   enum class Kind : uint8_t { kNone, kSmall, kLarge, kFixed };
@@ -226,7 +228,6 @@ std::optional<double> NumberAt(const Values& values, int64_t i) {
 // Returns the text of an id that is a float or a decimal. Integers up to 2^53, and decimals without
 // a scale of any size, are written as integers.
 std::string_view FloatText(const Values& values, int64_t i, double number, Digits& digits) {
-  constexpr double kExact = 9'007'199'254'740'992;
   if (values.type == Type::kDecimal && values.scale == 0) {
     const Integer integer = DecimalAt(values, i);
     if (integer == static_cast<int64_t>(integer)) return digits.Text(static_cast<int64_t>(integer));
@@ -234,7 +235,7 @@ std::string_view FloatText(const Values& values, int64_t i, double number, Digit
       return digits.Text(static_cast<uint64_t>(integer));
     }
   }
-  if (std::abs(number) <= kExact && number == std::floor(number)) {
+  if (std::abs(number) <= kExactIntegers && number == std::floor(number)) {
     return digits.Text(static_cast<int64_t>(number));
   }
   return values.type == Type::kFloat ? digits.Text(static_cast<float>(number))
@@ -730,7 +731,12 @@ Status ArrowRows::Column::Read(int64_t row, Cell& cell) {
   }
   using Kind = ColumnConfig::Kind;
   if (config.kind == Kind::kLabel || config.kind == Kind::kWeight || config.kind == Kind::kDense) {
-    return SetNumber(values, row, config.date, cell);
+    SIMURGH_RETURN_IF_ERROR(SetNumber(values, row, config.date, cell));
+    const Values& known = values.dictionary == nullptr ? values : *values.dictionary;
+    // A feature can have the ids of a dense column, and a double does not hold all integers.
+    const bool is_exact = std::abs(cell.number) <= kExactIntegers || config.kind != Kind::kDense ||
+                          config.date || !(IsInteger(known.type) || known.type == Type::kDecimal);
+    if (cell.kind != Cell::Kind::kNumber || is_exact) return absl::OkStatus();
   }
   digits.Reset(1);
   SIMURGH_ASSIGN_OR_RETURN(const auto text, IdAt(values, row, digits));
