@@ -43,19 +43,20 @@ ClusterProcesses::ClusterProcesses(const ClusterConfig& config, Arguments argume
                                    std::string logs, const std::string& host)
     : config_(config),
       folder_(ProgramFolder()),
-      programs_(ProgramsOf(config, host, !arguments.program.empty())),
+      programs_(ProgramsOf(config, host, arguments)),
       arguments_(std::move(arguments)),
       logs_(std::move(logs)) {}
 
 std::vector<ClusterProcesses::Program> ClusterProcesses::ProgramsOf(const ClusterConfig& config,
                                                                     const std::string& host,
-                                                                    bool has_program) {
+                                                                    const Arguments& arguments) {
   std::vector<Program> programs;
   for (const ListedDaemon& daemon : DaemonsOf(config)) {
     if (!host.empty() && HostOf(daemon) != host) continue;
+    if (arguments.standalone && daemon.kind.starts_with("embedding-")) continue;
     // Programs feed a training without files.
     if (daemon.kind == "loader" && config.data.train.empty() && !config.data.streams()) continue;
-    const bool is_program = has_program && daemon.kind == "nn-worker";
+    const bool is_program = !arguments.program.empty() && daemon.kind == "nn-worker";
     const std::string name = daemon.kind == "loader" ? "simurgh-feed"
                              : is_program            ? "program"
                                                      : daemon.kind;
@@ -93,6 +94,7 @@ ExitCode CodeOf(int wait_status) {
 
 StatusOr<ExitCode> ClusterProcesses::Check() const {
   for (const ListedDaemon& daemon : DaemonsOf(config_)) {
+    if (arguments_.standalone) break;
     if (daemon.kind != "embedding-ps" && daemon.kind != "embedding-worker") continue;
     const auto address = rpc::ParseAddress(daemon.instance.address);
     if (!address.ok() || address->has_path() || address->port != 0) continue;
@@ -145,6 +147,7 @@ Status ClusterProcesses::StartOne(const Program& program, size_t index) {
   if (program.role == Role::kTrainer) {
     own = {"--resume", arguments_.resume};
     if (!arguments_.update.empty()) own = {"--update", arguments_.update};
+    if (arguments_.standalone) own.emplace_back("--standalone");
   }
   own.insert(own.end(), {"--index", absl::StrCat(index)});
   const std::string log = LogOf(child.name());

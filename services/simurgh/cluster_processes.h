@@ -46,6 +46,7 @@ class ClusterProcesses {
     std::string update = {};          // nn-worker --update; empty: a training.
     // A program and its arguments, which plays all nn-workers; empty: nn-workers do.
     std::vector<std::string> program = {};
+    bool standalone = false;  // One nn-worker does the work of all daemons.
   };
 
   // host: host of the daemons; empty: all hosts. Lifetime: `config` outlives the cluster.
@@ -85,7 +86,7 @@ class ClusterProcesses {
   };
 
   static std::vector<Program> ProgramsOf(const ClusterConfig& config, const std::string& host,
-                                         bool has_program);
+                                         const Arguments& arguments);
   std::vector<std::string> CommandLine(const std::string& program,
                                        const std::vector<std::string>& more) const;
   std::string LogOf(const std::string& name) const {

@@ -51,6 +51,8 @@ data.train and data.validation together for that number. Its model is the result
 interrupted command continues either. It needs training.early_stopping
 and training.evaluate_every_epochs.
 
+With --standalone, one nn-worker does the work of all daemons, without sockets between them.
+
 With `-- PROGRAM`, the program computes the dense network, in place of the nn-workers: it uses the
 Python package simurgh or the C interface, and CONFIG has no `model`. The program is started once,
 and again after a loss. For several nn-workers it starts its ranks itself, as torchrun does. Its
@@ -97,6 +99,7 @@ struct TrainOptions {
   std::string resume;
   std::string logs;
   std::string host;
+  bool standalone = false;
   bool refit = false;
   bool json = false;
   std::vector<std::string> program;  // Empty: the nn-workers have the network.
@@ -214,7 +217,10 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
     words.insert(words.end(), {"--set", override});
   }
   ClusterProcesses cluster(config,
-                           {.of_all = words, .resume = options.resume, .program = options.program},
+                           {.of_all = words,
+                            .resume = options.resume,
+                            .program = options.program,
+                            .standalone = options.standalone},
                            folder.path(), options.host);
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
@@ -249,8 +255,10 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
                            arguments.Load(is_alone ? InputFiles::kCheck : InputFiles::kIgnore));
   if (!is_alone) SIMURGH_RETURN_IF_ERROR(CheckHost(config, options.host));
-  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor lock,
-                           LockAddresses(config, options.host, arguments.path));
+  std::optional<FileDescriptor> lock;
+  if (!options.standalone) {
+    SIMURGH_ASSIGN_OR_RETURN(lock, LockAddresses(config, options.host, arguments.path));
+  }
   SIMURGH_RETURN_IF_ERROR(CheckRefit(config, options));
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
@@ -306,6 +314,8 @@ ExitCode RunTrainCommand(int argc, const char* const* argv) {
       "removed after a success)")(
       "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
       "run only the daemons that CONFIG places on this host")(
+      "standalone", po::bool_switch(&parsed.standalone),
+      "train in one process instead, without sockets between daemons")(
       "refit", po::bool_switch(&parsed.refit),
       "train twice: with validation, then on the rows of validation, too");
   AddJsonOption(options, &parsed.json);
@@ -313,6 +323,9 @@ ExitCode RunTrainCommand(int argc, const char* const* argv) {
     parsed.config = config;
     if (names_program && parsed.program.empty()) {
       return OptionProblem("-- is followed by no program; name one, as in -- python3 train.py");
+    }
+    if (parsed.standalone && (names_program || !parsed.host.empty())) {
+      return OptionProblem("--standalone supports neither --host nor a program");
     }
     std::error_code ignored;
     if (std::filesystem::exists(config.path, ignored) &&
