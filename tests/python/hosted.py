@@ -15,22 +15,16 @@ import subprocess
 import sys
 import textwrap
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "services/python"), str(ROOT / "tests/cases")]
-LIBRARY = pathlib.Path(os.environ.setdefault("SIMURGH_LIBRARY", str(ROOT / "build/release/lib/libsimurgh.so.1")))
+from package import LIBRARY, ROOT, raises, simurgh  # noqa: F401
+from case import BIN, clicks, expect, free_port, program, skip, write  # noqa: F401
 
-from case import BIN, clicks, expect, free_port, program, skip, write  # noqa: E402, F401
-
-import numpy as np  # noqa: E402
+import numpy as np
 
 try:
     import torch
 except ImportError:
     skip("torch is missing")
-if not LIBRARY.exists():
-    skip(f"{LIBRARY} is missing; build simurgh_shared")
 
-import simurgh  # noqa: E402
 import simurgh.torch  # noqa: E402
 
 # Sums in PyTorch then have one order.
@@ -108,19 +102,6 @@ def log(path="log.txt"):
         sys.stderr.flush()
         os.dup2(saved, 2)
         os.close(saved)
-
-
-def raises(kind, body, *parts):
-    """Expects an error of this kind, whose text has these parts. Returns the text."""
-    try:
-        body()
-    except kind as error:
-        text = str(error)
-        for part in parts:
-            expect(part in text, f"the error has {part!r}: {text}")
-        return text
-    expect(False, f"{kind.__name__} with {parts} is raised")
-    return ""
 
 
 def run(text, *words, code=0, bare=False):

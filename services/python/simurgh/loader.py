@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from . import _library
+from ._columns import Columns, columns_of
 from ._library import InvalidError
 from .worker import inputs_of
 
@@ -195,9 +196,13 @@ class Loader:
             self.close()
 
 
+def _is_pandas(table):
+    return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "iloc")
+
+
 def stream_of(table):
     """Returns the capsule of a table's Arrow C stream."""
-    if not hasattr(table, "__arrow_c_stream__") and type(table).__module__.startswith("pandas"):
+    if not hasattr(table, "__arrow_c_stream__") and _is_pandas(table):
         import pyarrow
 
         table = pyarrow.Table.from_pandas(table, preserve_index=False)
@@ -210,6 +215,13 @@ def stream_of(table):
 
 
 def pointer_of(table):
-    """Returns the capsule of a table's Arrow C stream, which owns it, and the address of the stream."""
-    capsule = stream_of(table)
+    """Returns (owner, address) of a table's Arrow C stream, which is valid as long as the owner exists."""
+    if isinstance(table, Columns):
+        return table.stream()
+    try:
+        capsule = stream_of(table)
+    except ImportError:  # pandas makes streams by pyarrow.
+        if not _is_pandas(table):
+            raise
+        return Columns(columns_of(table)).stream()
     return capsule, ctypes.c_void_p(ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream"))

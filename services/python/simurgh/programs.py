@@ -88,15 +88,15 @@ def _write(table, folder, name):
     return path
 
 
-def train(data, model, *, label=None, refit=False, settings=None, init=None, quiet=True):
+def train(data, model, *, label=None, refit=False, standalone=False, settings=None, init=None, quiet=True):
     """Trains a model. Returns the result as numbers by name, such as test_auc and test_logloss.
 
     data: the path of a configuration (.yaml); or rows with a header, as a file (see `simurgh init
     --help`) or a table (pyarrow, polars, pandas, duckdb), for which `simurgh init` writes a configuration. model: the
     model's folder; an interrupted training of the same rows continues there. label: name of the label's column; None:
-    guessed. refit: trains again on the validation rows, too. settings: keys of the configuration to override, such as
-    {"training.epochs": 3}. init: further options of `simurgh init`, such as {"id": "shop,city"}. quiet: False shows the
-    log. Warnings of the training become Python's.
+    guessed. refit: trains again on the validation rows, too. standalone: trains in one process, without ports. settings:
+    keys of the configuration to override, such as {"training.epochs": 3}. init: further options of `simurgh init`, such
+    as {"id": "shop,city"}. quiet: False shows the log. Warnings of the training become Python's.
     Errors: InvalidError for bad data or configuration, or a model of other rows; Error otherwise.
     """
     model = pathlib.Path(model).absolute()
@@ -117,8 +117,7 @@ def train(data, model, *, label=None, refit=False, settings=None, init=None, qui
         words = []
         for key, value in {"checkpoint.directory": str(model), **(settings or {})}.items():
             words += ["--set", f"{key}={json.dumps(value)}"]
-        if refit:
-            words.append("--refit")
+        words += [f"--{name}" for name, is_on in (("refit", refit), ("standalone", standalone)) if is_on]
         text = run("train", config, *words, quiet=quiet)
     for line in text.splitlines():
         if line.startswith("warning: "):
