@@ -650,7 +650,9 @@ class ArrowSource : public ArrowRecords {
     types->dictionaries = std::make_unique<HashedDictionaries>(types->columns.size());
     if (types_ == nullptr) {
       for (size_t i = 0; i < types->read.size(); ++i) {
-        if (rows.CanHash(i)) hashable_.push_back(types->read[i]);
+        // Criteo's ids are numbers, not hashes of texts.
+        if (rows.CanHash(i) && config_.format != DataConfig::Format::kCriteo)
+          hashable_.push_back(types->read[i]);
       }
     }
     types_ = std::move(types);
@@ -806,7 +808,10 @@ class TableBatcher final : public ArrowTableBatcher {
  public:
   TableBatcher(const DataConfig& config, const std::vector<FeatureConfig>& features,
                size_t batch_size, const ReadOptions& options)
-      : config_(config), features_(features), batch_size_(batch_size), options_(options) {}
+      : config_(WithColumns(config)),
+        features_(features),
+        batch_size_(batch_size),
+        options_(options) {}
 
   Status Add(ArrowArrayStream* table) override {
     if (source_ != nullptr) return source_->Add(table);
@@ -835,6 +840,12 @@ class TableBatcher final : public ArrowTableBatcher {
   }
 
  private:
+  // Returns the configuration with the columns that its format implies.
+  static DataConfig WithColumns(DataConfig config) {
+    config.columns = ColumnsOf(config);
+    return config;
+  }
+
   const DataConfig config_;
   const std::vector<FeatureConfig> features_;
   const size_t batch_size_;

@@ -134,6 +134,7 @@ class CriteoParser final : public RowParser {
   Status AddText(size_t column, std::string_view cell, BatchBuilder& builder);
   Status AddDense(size_t column, std::string_view cell, int64_t value, BatchBuilder& builder);
   Status SetDense(size_t column, int64_t value, BatchBuilder& builder);
+  Status SetLabel(size_t task, const Cell& cell, BatchBuilder& builder);
   Status AddCell(size_t column, const Cell& cell, BatchBuilder& builder);
   Status WrongCellCount(std::string_view line) const;
 
@@ -189,7 +190,11 @@ Status CriteoParser::ParseCells(std::span<const Cell* const> cells, std::span<co
                                 BatchBuilder& builder) {
   cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   numbers_.clear();
-  for (size_t task = 0; task < tasks_; ++task) cells_.EndCell();
+  for (size_t task = 0; task < tasks_; ++task) {
+    if (!ignores_labels_) SIMURGH_RETURN_IF_ERROR(SetLabel(task, *cells[task], builder));
+    cells_.EndCell();
+  }
+  if (!ignores_labels_) cells = cells.subspan(tasks_);
   for (size_t column = tasks_; column < columns_.size(); ++column) {
     const bool is_dense = columns_[column].kind == ColumnConfig::Kind::kDense;
     repeated_[column] = !repeated.empty() && repeated[column - tasks_];
@@ -205,6 +210,15 @@ Status CriteoParser::ParseCells(std::span<const Cell* const> cells, std::span<co
   if (!repeated.empty()) cells_.SetRepeated(repeated_);
   SIMURGH_RETURN_IF_ERROR(consumer_->Consume(cells_, builder));
   is_whole_ = true;
+  return absl::OkStatus();
+}
+
+Status CriteoParser::SetLabel(size_t task, const Cell& cell, BatchBuilder& builder) {
+  std::string text;
+  if (cell.kind == Cell::Kind::kText) text = cell.text;
+  if (cell.kind == Cell::Kind::kNumber) text = NumberText(cell.number).view();
+  if (text != "0" && text != "1") return BadCell(columns_[task].name, text, "a label, 0 or 1");
+  builder.SetLabel(text == "1" ? 1.0F : 0.0F, task);
   return absl::OkStatus();
 }
 
