@@ -349,6 +349,11 @@ typedef struct simurgh_model_options {
                             * unless `version` is a step. */
   uint32_t allows_plugins; /* 1: runs the plug-ins, native code, that the model names. */
   const char* log_level;   /* NULL: "warn". */
+  const char*
+      rows; /* NULL or "memory": loads the rows. "mapped": maps their files. "HOST:PORT,...":
+             * reads them from processes `row-server`, in the order of their --index. */
+  const char* row_precision; /* NULL or "f32": as the model stores them. "bf16" or "int8": in
+                              * memory, or as they are sent. */
 } simurgh_model_options;
 
 typedef struct simurgh_result {
@@ -364,8 +369,10 @@ typedef struct simurgh_result {
   simurgh_memory* memory;  /* Owner of the arrays: simurgh_memory_release. */
 } simurgh_result;
 
-/* Loads a model, and checks it by its probe. Errors: SIMURGH_INVALID without a model, or for one
- * that cannot be used here; SIMURGH_FAILED for a damaged one. */
+/* Loads a model, and checks it by its probe. Overrides of serving, rpc and cluster.token_file are
+ * those of `simurgh serve`: serving.request_timeout is the time to wait for servers of rows.
+ * Errors: SIMURGH_INVALID without a model, or for one that cannot be used here; SIMURGH_FAILED for
+ * a damaged one, or for servers of rows that do not answer or lack the version. */
 SIMURGH_API int simurgh_model_open(const simurgh_model_options* options, simurgh_model** model);
 
 /* Describes what the model reads and predicts; rank, ranks and saves are 0. inputs->size must be

@@ -1,11 +1,14 @@
 // The part of the C interface that uses trained models.
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/mutex.h"
+#include "config/cluster_config.h"
+#include "config/serving_config.h"
 #include "data/reading/arrow_source.h"
 #include "model/model_directory.h"
 #include "predict/model_version.h"
@@ -27,6 +32,7 @@
 #include "services/library/memory.h"
 #include "services/library/versions.h"
 #include "services/runtime/signals_blocked.h"
+#include "services/serving/row_servers.h"
 #include "simurgh/simurgh.h"
 #include "telemetry/logging.h"
 #include "telemetry/metrics.h"
@@ -70,13 +76,43 @@ StatusOr<ModelDirectory::Newest> FindCheckpoint(const std::string& path, const c
   });
 }
 
+// The error of a read of rows. Servers keep the versions in use, unless they start again.
+Status ReadError(const Status& status) {
+  if (!absl::IsNotFound(status)) return status;
+  return absl::UnavailableError(absl::StrCat(std::string(status.message()), "; call again"));
+}
+
+// Returns the settings that a model shares with `simurgh serve`.
+StatusOr<ServingConfig> ServingOf(const simurgh_model_options& options) {
+  std::vector<std::string> settings(options.overrides, options.overrides + options.override_count);
+  const std::string rows = options.rows == nullptr ? "memory" : options.rows;
+  if (rows == "memory" || rows == "mapped") {
+    settings.push_back(absl::StrCat("serving.rows=", rows));
+  } else if (rows.find(':') == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows: '", rows,
+                     "' is neither memory nor mapped, nor the addresses of "
+                     "row-servers, such as 10.0.0.1:9100,10.0.0.2:9100"));
+  } else {
+    settings.emplace_back("serving.rows=remote");
+    settings.push_back(absl::StrCat("serving.servers=", YamlText(rows)));
+  }
+  if (options.row_precision != nullptr) {
+    settings.push_back(absl::StrCat("serving.row_precision=", YamlText(options.row_precision)));
+  }
+  return LoadServingConfig("", settings);
+}
+
 }  // namespace
 }  // namespace simurgh
 
 struct simurgh_model {
   simurgh::Status Open(const simurgh_model_options& options);
+  // Waits for the first version whose rows servers have.
+  simurgh::StatusOr<simurgh::Version> AwaitVersion(std::chrono::milliseconds timeout) const;
   simurgh::Status CheckProcess() const { return simurgh::library::CheckProcess("model", process); }
-  // Errors: FAILED_PRECONDITION for a version whose inputs differ from the first one's.
+  // Errors: FAILED_PRECONDITION for a version whose inputs differ from the first one's; UNAVAILABLE
+  // if the rows of all versions are damaged.
   simurgh::StatusOr<simurgh::Version> Current();
   // Returns a predictor that fits the version. The caller gives it back.
   simurgh::StatusOr<simurgh::Predictor> Take(const simurgh::ModelVersion& version);
@@ -112,34 +148,60 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
   path = options.path;
   SIMURGH_RETURN_IF_ERROR(
       simurgh::InitLogging("model/0", options.log_level == nullptr ? "warn" : options.log_level));
-  simurgh::ModelVersion::Options loading{
-      .overrides = {options.overrides, options.overrides + options.override_count},
-      .allow_plugins = options.allows_plugins != 0,
-      .allow_hosted = true};
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::ServingConfig serving, simurgh::ServingOf(options));
   const simurgh::SignalsBlocked blocked;
+  simurgh::ModelVersion::Options loading{
+      .overrides = serving.model_overrides,
+      .allow_plugins = options.allows_plugins != 0,
+      .hot_row_bytes = serving.hot_row_bytes / std::max(1U, std::thread::hardware_concurrency()),
+      .row_precision = serving.row_precision,
+      .maps_rows = serving.rows == simurgh::ServingConfig::Rows::kMapped,
+      .allow_hosted = true};
   // Errors of a folder are told at once, also where versions are followed.
   SIMURGH_ASSIGN_OR_RETURN(const simurgh::ModelDirectory::Newest found,
                            simurgh::FindCheckpoint(options.path, options.version));
-  const auto no_progress = [](uint64_t /*rows*/, uint64_t /*all_rows*/) {
-    return absl::OkStatus();
-  };
-  SIMURGH_ASSIGN_OR_RETURN(simurgh::Version loaded,
-                           simurgh::ModelVersion::Load(found.checkpoint, loading, no_progress));
-  described = loaded->config();
-  inputs.emplace(*described, /*rank=*/0, /*has_masks=*/true);
-  {
+  std::string version = options.version == nullptr ? "latest" : options.version;
+  const bool is_remote = serving.rows == simurgh::ServingConfig::Rows::kRemote;
+  if (is_remote) {
+    SIMURGH_ASSIGN_OR_RETURN(loading.remote, simurgh::RowServers::Create(serving, metrics));
+    // Servers drop versions that no process asks for.
+    if (options.follows == 0) version = absl::StrCat(found.checkpoint.manifest.step);
+  } else {
+    const auto no_progress = [](uint64_t /*rows*/, uint64_t /*all_rows*/) {
+      return absl::OkStatus();
+    };
     const simurgh::MutexLock lock(mutex);
-    first = std::move(loaded);
+    SIMURGH_ASSIGN_OR_RETURN(first,
+                             simurgh::ModelVersion::Load(found.checkpoint, loading, no_progress));
+    described = first->config();
   }
-  if (options.follows != 0) {
+  if (options.follows != 0 || is_remote) {
     versions = std::make_unique<simurgh::ServedVersions>(
         simurgh::ServedVersions::Options{
-            .model = options.path,
-            .version = options.version == nullptr ? "latest" : options.version,
-            .loading = std::move(loading)},
+            .model = options.path, .version = version, .loading = std::move(loading)},
         metrics);
   }
+  if (is_remote) {
+    SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version loaded, AwaitVersion(serving.request_timeout));
+    described = loaded->config();
+  }
+  inputs.emplace(*described, /*rank=*/0, /*has_masks=*/true);
   return absl::OkStatus();
+}
+
+StatusOr<simurgh::Version> simurgh_model::AwaitVersion(std::chrono::milliseconds timeout) const {
+  constexpr std::chrono::milliseconds kPoll{5};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    if (simurgh::Version version = versions->Current(); version != nullptr) return version;
+    const std::vector<simurgh::ServedVersions::Refused> refused = versions->RefusedVersions();
+    if (!refused.empty()) return absl::FailedPreconditionError(refused.back().reason);
+    if (std::chrono::steady_clock::now() > deadline) {
+      return absl::UnavailableError(
+          absl::StrCat(path, ": no version after serving.request_timeout: ", versions->Problem()));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
 }
 
 StatusOr<simurgh::Version> simurgh_model::Current() {
@@ -147,8 +209,9 @@ StatusOr<simurgh::Version> simurgh_model::Current() {
   {
     const simurgh::MutexLock lock(mutex);
     if (versions != nullptr) current = versions->Current();
-    if (current == nullptr) return first;
-    first.reset();  // Its memory is that of a whole model.
+    if (current == nullptr) current = first;
+    if (current == nullptr) return absl::UnavailableError(versions->Problem());
+    if (current != first) first.reset();  // Its memory is that of a whole model.
   }
   const simurgh_inputs& known = inputs->get();
   if (current->config().embedding_width() == known.embedding_width &&
@@ -186,7 +249,7 @@ Status simurgh_model::Read(ArrowArrayStream* table, bool predicts, simurgh_resul
   SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
   const Status status = ReadBatches(*version, predictor, table, predicts, result);
   if (status.ok()) GiveBack(std::move(predictor));
-  return status;
+  return simurgh::ReadError(status);
 }
 
 Status simurgh_model::ReadBatches(const simurgh::ModelVersion& version,
@@ -247,7 +310,7 @@ Status simurgh_model::Rows(const char* feature, std::span<const uint64_t> ids, f
     const Status status = predictor.Rows(*version, one.table_index, ids,
                                          {weights, ids.size() * dim}, {found, ids.size()});
     if (status.ok()) GiveBack(std::move(predictor));
-    return status;
+    return simurgh::ReadError(status);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("feature '", feature, "' is not in the model; its features: ", names));
@@ -275,8 +338,10 @@ Status simurgh_model::Evaluate(ArrowArrayStream* table, const float* outputs, ui
   SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
   std::optional<std::span<const float>> given;
   if (outputs != nullptr) given.emplace(outputs, count);
-  SIMURGH_ASSIGN_OR_RETURN(simurgh::TableEvaluation result,
-                           simurgh::EvaluateTable(*version, predictor, table, given));
+  StatusOr<simurgh::TableEvaluation> evaluated =
+      simurgh::EvaluateTable(*version, predictor, table, given);
+  if (!evaluated.ok()) return simurgh::ReadError(evaluated.status());
+  simurgh::TableEvaluation result = *std::move(evaluated);
   GiveBack(std::move(predictor));
   const auto kept = std::make_shared<const simurgh::TableEvaluation>(std::move(result));
   *evaluation = {.size = sizeof(*evaluation),

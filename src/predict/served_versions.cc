@@ -370,6 +370,7 @@ Status ServedVersions::DropDamaged() {
         absl::StrCat("step ", (*version)->step(),
                      " is not used any more: ", std::string((*version)->damage().message())));
     refused_[(*version)->checksum()] = {damage, Clock::time_point::max()};
+    refused_versions_.push_back({(*version)->step(), std::string(damage.message())});
     dropped.push_back(std::exchange(*version, nullptr));
   }
   if (current_ == nullptr) current_ = std::move(previous_);

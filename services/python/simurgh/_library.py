@@ -145,6 +145,8 @@ class ModelOptions(ctypes.Structure):
         ("follows", ctypes.c_uint32),
         ("allows_plugins", ctypes.c_uint32),
         ("log_level", ctypes.c_char_p),
+        ("rows", ctypes.c_char_p),
+        ("row_precision", ctypes.c_char_p),
     ]
 
 

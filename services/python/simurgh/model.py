@@ -58,11 +58,16 @@ class Model:
     path: the model's folder. version: "latest" or a step; None: the best checkpoint, or else the newest. follow: changes
     over to the newest checkpoint or delta, as `simurgh serve` does; a call uses one version. overrides: texts "key=value",
     for vocabularies that are elsewhere. allow_plugins: runs the plug-ins, native code, that the model names.
-    Errors: InvalidError without a model, or for one that cannot be used here; Error for a damaged one.
+    rows: "memory"; "mapped", for rows that stay in their files; or the addresses of processes row-server, "HOST:PORT,...",
+    in the order of their --index. row_precision: "f32", as the model stores them; "bf16" or "int8", in memory or as they
+    are sent. Overrides of serving, rpc and cluster.token_file are those of `simurgh serve`.
+    Errors: InvalidError without a model, or for one that cannot be used here; Error for a damaged one, or for servers of
+    rows that do not answer or lack the version after serving.request_timeout.
     Threads: any. Calls of several threads run at the same time.
     """
 
-    def __init__(self, path, *, version=None, follow=False, overrides=(), allow_plugins=False, log_level=None):
+    def __init__(self, path, *, version=None, follow=False, overrides=(), allow_plugins=False, log_level=None,
+                 rows="memory", row_precision="f32"):
         self._handle = None
         self.path = os.fspath(path)
         texts = [text.encode() for text in overrides]
@@ -75,6 +80,8 @@ class Model:
             follows=int(follow),
             allows_plugins=int(allow_plugins),
             log_level=None if log_level is None else log_level.encode(),
+            rows=rows.encode(),
+            row_precision=row_precision.encode(),
         )
         handle = ctypes.c_void_p()
         _library.check(_library.LIBRARY.simurgh_model_open(options, handle))
