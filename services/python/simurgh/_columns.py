@@ -12,6 +12,8 @@ import numbers
 
 import numpy as np
 
+from ._library import InvalidError
+
 _EXACT = 2**53  # Larger floats are written as floats.
 _LINE_ENDS = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
 
@@ -106,9 +108,20 @@ def column_of(values):
 
 
 def columns_of(frame):
-    """Returns the columns of a frame of pandas or polars, or a dict of arrays, in their order, as column_of."""
+    """Returns the columns of a frame of pandas or polars, or a dict of arrays and lists, in their order, as column_of.
+
+    Errors: InvalidError for a dict of columns that differ in their number of rows.
+    """
     if isinstance(frame, dict):
-        return {name: column_of(np.asarray(values)) for name, values in frame.items()}
+        columns = {}
+        for name, values in frame.items():
+            if not isinstance(name, str) or getattr(values, "ndim", 1) != 1 or not hasattr(values, "__len__"):
+                raise InvalidError(f"column {name!r}: {type(values).__name__}, expected a list or array of one dimension")
+            columns[name] = column_of(values)
+        rows = {name: len(column) for name, column in columns.items()}
+        if len(set(rows.values())) > 1:
+            raise InvalidError(f"the columns have different numbers of rows: {rows}")
+        return columns
     if hasattr(frame, "iloc"):
         columns = {}
         for place, name in enumerate(frame.columns):

@@ -216,6 +216,8 @@ def stream_of(table):
 
 def pointer_of(table):
     """Returns (owner, address) of a table's Arrow C stream, which is valid as long as the owner exists."""
+    if isinstance(table, dict):
+        table = Columns(columns_of(table))
     if isinstance(table, Columns):
         return table.stream()
     try:

@@ -3,6 +3,7 @@
 import ctypes
 import dataclasses
 import os
+import threading
 
 import numpy as np
 
@@ -49,6 +50,19 @@ class Version:
     problem: str  # Why it cannot be used, as far as a follower has tried or its manifest shows; else None.
 
 
+def _ids_of(ids):
+    """Returns ids as uint64. Errors: InvalidError for what are no integers from 0 to 2^64 - 1."""
+    if not isinstance(ids, np.ndarray) and not hasattr(ids, "__array__"):
+        ids = np.array(ids, object)  # An array of numbers would round mixed integers to floats.
+    ids = np.asarray(ids)
+    are_integers = ids.dtype.kind in "iu" or (ids.dtype.kind == "O" and set(map(type, ids.flat)) <= {int})
+    if ids.ndim != 1 or (not are_integers and ids.size > 0):
+        raise InvalidError(f"ids: shape {ids.shape} and type {ids.dtype}, expected one dimension of integers")
+    if ids.size > 0 and not (0 <= ids.min() and ids.max() < 2**64):
+        raise InvalidError(f"ids: from {ids.min()} to {ids.max()}, expected integers from 0 to 2^64 - 1")
+    return np.ascontiguousarray(ids, np.uint64)
+
+
 class Model:
     """A trained model in memory, with the feature processing of its training:
 
@@ -69,6 +83,8 @@ class Model:
     def __init__(self, path, *, version=None, follow=False, overrides=(), allow_plugins=False, log_level=None,
                  rows="memory", row_precision="f32"):
         self._handle = None
+        self._state = threading.Condition()  # Of the handle, and of the number of calls that use it.
+        self._calls = 0
         self.path = os.fspath(path)
         texts = [text.encode() for text in overrides]
         options = _library.ModelOptions(
@@ -92,7 +108,7 @@ class Model:
     def step(self):
         """The step of the version in use."""
         step = ctypes.c_uint64()
-        _library.check(_library.LIBRARY.simurgh_model_step(self._require(), step))
+        self._call(_library.LIBRARY.simurgh_model_step, step)
         return step.value
 
     def versions(self):
@@ -102,7 +118,7 @@ class Model:
         Errors: InvalidError if the folder is gone.
         """
         found = _library.Checkpoints(size=ctypes.sizeof(_library.Checkpoints))
-        _library.check(_library.LIBRARY.simurgh_model_versions(self._require(), found))
+        self._call(_library.LIBRARY.simurgh_model_versions, found)
         memory = Memory(found.memory)
         versions = [
             Version(
@@ -122,8 +138,9 @@ class Model:
     def predict(self, table):
         """Predicts rows. Returns (rows) float32 of one label, (rows, labels) of several; NaN for a bad row.
 
-        table: an object with the Arrow C stream interface (pyarrow, polars, pandas from 2.2 on, duckdb), with the columns of
-        the training data by name; those of labels may be missing. Probabilities are calibrated as `simurgh predict` does.
+        table: an object with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or a dict of arrays or lists,
+        with the columns of the training data by name; those of labels may be missing. Probabilities are calibrated as
+        `simurgh predict` does.
         Errors: InvalidError for a missing column or another type, or if a program has the network.
         """
         result = self._read(_library.LIBRARY.simurgh_model_predict, table)
@@ -144,9 +161,7 @@ class Model:
         capsule, pointer = pointer_of(table)
         found = _library.Evaluation(size=ctypes.sizeof(_library.Evaluation))
         address, count = (None, 0) if outputs is None else (outputs.ctypes.data, outputs.size)
-        _library.check(
-            _library.LIBRARY.simurgh_model_evaluate(self._require(), pointer, address, count, found)
-        )
+        self._call(_library.LIBRARY.simurgh_model_evaluate, pointer, address, count, found)
         del capsule  # It owns the stream until here.
         memory = Memory(found.memory)
         numbers = result_of(found.text.decode())
@@ -164,35 +179,41 @@ class Model:
         dim = self.inputs.dims.get(feature)
         if dim is None:
             raise InvalidError(f"feature '{feature}' is not in the model; its features: {', '.join(self.inputs.dims)}")
-        ids = np.asarray(ids)
-        if ids.dtype.kind not in "iu" or ids.ndim != 1:
-            raise InvalidError(f"ids: shape {ids.shape} and type {ids.dtype}, expected one dimension of integers")
-        ids = np.ascontiguousarray(ids, np.uint64)
+        ids = _ids_of(ids)
         weights = np.empty((len(ids), dim), np.float32)
         found = np.empty(len(ids), np.uint8)
-        _library.check(
-            _library.LIBRARY.simurgh_model_rows(
-                self._require(), feature.encode(), ids.ctypes.data, len(ids), weights.ctypes.data, found.ctypes.data
-            )
+        name = feature.encode()
+        self._call(
+            _library.LIBRARY.simurgh_model_rows, name, ids.ctypes.data, len(ids), weights.ctypes.data, found.ctypes.data
         )
         return weights, found.astype(bool)
 
     def _read(self, function, table):
         capsule, pointer = pointer_of(table)
         result = _library.Result(size=ctypes.sizeof(_library.Result))
-        _library.check(function(self._require(), pointer, result))
+        self._call(function, pointer, result)
         del capsule  # It owns the stream until here.
         return result
 
-    def _require(self):
-        if self._handle is None:
-            raise InvalidError("the model is closed; open it again")
-        return self._handle
+    def _call(self, function, *arguments):
+        with self._state:
+            if self._handle is None:
+                raise InvalidError("the model is closed; open it again")
+            self._calls += 1
+            handle = self._handle
+        try:
+            _library.check(function(handle, *arguments))
+        finally:
+            with self._state:
+                self._calls -= 1
+                self._state.notify_all()
 
     def close(self):
-        """Frees the model. Arrays that it has returned stay valid."""
-        if self._handle is not None:
+        """Frees the model, once calls of other threads have ended. Arrays that it has returned stay valid."""
+        with self._state:
             handle, self._handle = self._handle, None
+            self._state.wait_for(lambda: self._calls == 0)
+        if handle is not None:
             _library.check(_library.LIBRARY.simurgh_model_close(handle))
 
     def __enter__(self):
