@@ -29,6 +29,14 @@ StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
   return static_cast<VectorPrecision>(precision);
 }
 
+StatusOr<EmbeddingForm> DecodeForm(const char* what, uint8_t form) {
+  if (form > static_cast<uint8_t>(EmbeddingForm::kRows)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": form: ", form, " is unknown; use 0 or 1"));
+  }
+  return static_cast<EmbeddingForm>(form);
+}
+
 }  // namespace
 
 rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& options,
@@ -100,10 +108,7 @@ rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
 
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const LookupMode mode, DecodeLookupMode("pull batch", request.mode()));
-  if (request.form() > static_cast<uint8_t>(EmbeddingForm::kRows)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pull batch: form: ", request.form(), " is unknown; use 0 or 1"));
-  }
+  SIMURGH_ASSIGN_OR_RETURN(const EmbeddingForm form, DecodeForm("pull batch", request.form()));
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));
   return PullBatchMessage{.reference = Decode(*request.reference()),
@@ -113,7 +118,7 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
                                                  .awaited_steps = request.awaited_steps()},
                                       .row_age_steps = request.row_age_steps()},
                           .precision = precision,
-                          .form = static_cast<EmbeddingForm>(request.form())};
+                          .form = form};
 }
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
@@ -123,8 +128,9 @@ rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
   const auto reference = Encode(builder, message.reference);
   const auto step_id = Encode(builder, message.step_id);
   const auto rates = builder.CreateVector(message.learning_rates);
-  const auto root = wire::CreatePushBatchRequest(
-      builder, reference, step_id, rates, static_cast<uint8_t>(message.precision), message.scale);
+  const auto root = wire::CreatePushBatchRequest(builder, reference, step_id, rates,
+                                                 static_cast<uint8_t>(message.precision),
+                                                 message.scale, static_cast<uint8_t>(message.form));
   return {builder, root, std::move(gradients), {argmax.bytes, argmax.owner}};
 }
 
@@ -135,11 +141,17 @@ StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(
         "push batch: scale ", request.scale(), " is out of range; use a normal number above 0"));
   }
+  SIMURGH_ASSIGN_OR_RETURN(const EmbeddingForm form, DecodeForm("push batch", request.form()));
+  if (form == EmbeddingForm::kRows &&
+      (precision != VectorPrecision::kF32 || request.scale() != 1)) {
+    return absl::InvalidArgumentError("push batch: gradients of rows are in f32, with scale 1");
+  }
   return PushBatchMessage{
       .reference = Decode(*request.reference()),
       .step_id = Decode(*request.step_id()),
       .learning_rates = {request.learning_rates()->begin(), request.learning_rates()->end()},
       .precision = precision,
+      .form = form,
       .scale = request.scale()};
 }
 
@@ -285,6 +297,7 @@ void BatchClient::Push(BatchReference batch, StepId step_id, GradientBuffer grad
                                         .step_id = step_id,
                                         .learning_rates = std::move(rates),
                                         .precision = gradients.precision,
+                                        .form = gradients.form,
                                         .scale = gradients.scale};
     // A shared connection suffices: BatchQueue sends a push that waits for other ranks only after
     // the pushes of earlier steps and all earlier pulls have completed, so it blocks no call they

@@ -31,6 +31,7 @@ struct PushBatchMessage {
   StepId step_id;
   std::vector<float> learning_rates;  // One per table.
   VectorPrecision precision = VectorPrecision::kF32;
+  EmbeddingForm form = EmbeddingForm::kPooled;
   float scale = 1;  // Factor of the gradients.
 };
 

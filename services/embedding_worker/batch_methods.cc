@@ -35,7 +35,7 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
                                  EmbeddingWorker& worker) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table()));
   SIMURGH_CO_ASSIGN_OR_RETURN(
-      const size_t bytes, worker.AnswerBytes(message.reference, message.form, message.precision));
+      const size_t bytes, worker.VectorBytes(message.reference, message.form, message.precision));
   const rpc::SegmentBuffer room = request.Allocate(bytes);
   EmbeddingBuffer embeddings(message.precision, room.bytes, room.owner);
   embeddings.form = message.form;
@@ -49,6 +49,7 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
                                  api::PushBatchMessage& message, EmbeddingWorker& worker) {
   GradientBuffer gradients(message.precision, message.scale, request.segment<"gradients">(),
                            request.owner<"gradients">());
+  gradients.form = message.form;
   gradients.argmax = {request.segment<"argmax">(), request.owner<"argmax">()};
   SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.step_id,
                                                   std::move(message.learning_rates),

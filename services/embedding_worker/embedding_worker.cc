@@ -174,7 +174,7 @@ StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchRefere
   return buffer_.Find(reference.number, ForwardBuffer::Clock::now());
 }
 
-StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BatchReference& reference, EmbeddingForm form,
+StatusOr<size_t> EmbeddingWorker::VectorBytes(const BatchReference& reference, EmbeddingForm form,
                                               VectorPrecision precision) {
   SIMURGH_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   if (form == EmbeddingForm::kRows) return RowCodecOf(precision).bytes(batch->batch());
@@ -194,7 +194,7 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
                                                            rpc::CallOptions call_options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t expected,
-                              AnswerBytes(reference, embeddings.form, embeddings.precision));
+                              VectorBytes(reference, embeddings.form, embeddings.precision));
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(embeddings.bytes.size(), expected));
   SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
                               co_await rows_.Pull(batch, options, call_options));
@@ -232,10 +232,13 @@ PooledArgmax EmbeddingWorker::PoolRows(const BufferedBatch& batch, const Aligned
 StatusOr<std::vector<size_t>> EmbeddingWorker::UnpoolRows(const BufferedBatch& batch,
                                                           const GradientBuffer& gradients,
                                                           const AlignedBuffer& row_gradients) {
-  const size_t count = layout_.max_columns() * batch.batch().batch_size;
+  const bool are_rows = gradients.form == EmbeddingForm::kRows;
+  const size_t count = are_rows ? 0 : layout_.max_columns() * batch.batch().batch_size;
   const auto argmax = rows_.Lease(count * sizeof(uint32_t));
-  SIMURGH_RETURN_IF_ERROR(
-      DecodeArgmax(layout_, batch.batch(), gradients.argmax.bytes, argmax->as<uint32_t>(count)));
+  if (!are_rows) {
+    SIMURGH_RETURN_IF_ERROR(
+        DecodeArgmax(layout_, batch.batch(), gradients.argmax.bytes, argmax->as<uint32_t>(count)));
+  }
   return pooling_.Unpool(batch, gradients, argmax->as<uint32_t>(count),
                          row_gradients.as<float>(batch.plan.row_floats));
 }
@@ -245,8 +248,9 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId st
                                              GradientBuffer gradients, rpc::CallOptions options) {
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<BufferedBatch> batch, Find(reference));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(
-      gradients.bytes.size(), batch->batch().batch_size * pooling_.row_bytes(gradients.precision)));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const size_t expected,
+                              VectorBytes(reference, gradients.form, gradients.precision));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(gradients.bytes.size(), expected));
   const auto row_gradients = rows_.Lease(batch->plan.row_floats * sizeof(float));
   StageTimer timer(metrics_.unpool_seconds, "unpool", options.trace);
   const auto unpool = [this, batch, gradients = std::move(gradients), row_gradients] {

@@ -49,9 +49,9 @@ class EmbeddingWorker {
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
       std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::CallOptions call_options);
 
-  // Bytes of embeddings or rows in a pull's response.
+  // Bytes of a batch's embeddings or gradients.
   // Errors: NOT_FOUND for an expired reference.
-  StatusOr<size_t> AnswerBytes(const BatchReference& reference, EmbeddingForm form,
+  StatusOr<size_t> VectorBytes(const BatchReference& reference, EmbeddingForm form,
                                VectorPrecision precision);
 
   // Writes the batch's pooled embeddings, or its rows, to `embeddings`.

@@ -62,7 +62,12 @@ Status StepMeter::Step(const CompactBatch& batch) {
   const EmbeddingWire wire = WireOf(config_);
   const bool are_rows = SendsRows(wire, row_codec_, batch, pooled_bytes);
   const size_t embedding_bytes = are_rows ? row_codec_.bytes(batch) : pooled_bytes;
-  const size_t gradient_bytes = batch.batch_size * pooling_.row_bytes(training.gradient_precision);
+  const size_t pooled_gradient_bytes =
+      batch.batch_size * pooling_.row_bytes(training.gradient_precision);
+  const bool are_row_gradients =
+      are_rows && SendsRowGradients(wire, row_codec_, batch, pooled_gradient_bytes);
+  const size_t gradient_bytes =
+      are_row_gradients ? row_codec_.floats(batch) * sizeof(float) : pooled_gradient_bytes;
   const size_t argmax_bytes = are_rows ? 0 : ArgmaxBytes(layout_, batch);
   const size_t row_bytes = std::max(row_wire_.RequestFor(buffered.plan).byte_count,
                                     gradient_wire_.RequestFor(buffered.plan).byte_count);
@@ -89,6 +94,7 @@ Status StepMeter::Step(const CompactBatch& batch) {
       .step_id = step_id,
       .learning_rates = std::vector<float>(config_.tables.size(), 1.0F),
       .precision = training.gradient_precision,
+      .form = are_row_gradients ? EmbeddingForm::kRows : EmbeddingForm::kPooled,
       .scale = wire.gradient_factor};
   traffic_.push.Add(api::Encode(push, {bytes(gradient_bytes), lent}, answer.argmax));
   PushRows(buffered.plan, step);

@@ -94,7 +94,8 @@ struct PullAnswer {
   PooledArgmax argmax;         // Training only.
 };
 
-// Gradients of a batch's embeddings.
+// Gradients of a batch's embeddings: of its samples' vectors in the format of VectorCodec, or of
+// its rows, in f32 and the order of RowCodec.
 struct GradientBuffer {
   GradientBuffer(VectorPrecision as, float times, std::span<const std::byte> from,
                  std::shared_ptr<const void> keeper)
@@ -110,6 +111,7 @@ struct GradientBuffer {
   }
 
   VectorPrecision precision = VectorPrecision::kF32;
+  EmbeddingForm form = EmbeddingForm::kPooled;
   float scale = 1;  // The scale that the gradients were multiplied by; above 0.
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;

@@ -127,7 +127,7 @@ std::vector<uint32_t> BatchLayout::vector_dims() const {
 std::vector<FeatureRows> BatchLayout::rows() const {
   std::vector<FeatureRows> rows;
   for (size_t f = 0; f < features.size(); ++f) {
-    rows.push_back({.dim = dim(f), .rule = features[f].pooling});
+    rows.push_back({.dim = dim(f), .rule = features[f].pooling, .table = features[f].table});
   }
   return rows;
 }
@@ -186,21 +186,23 @@ EmbeddingWire WireOf(const ClusterConfig& config) {
   const bool is_f16 = training.gradient_precision == VectorPrecision::kF16;
   const BatchLayout layout = LayoutOf(config);
   using Embeddings = TrainingConfig::Embeddings;
+  const bool is_cpu = config.nn_worker.device == ComputeDevice::kCpu;
   // In f32, both have the same numbers. A device has memory for one form.
-  const bool smaller = training.embeddings == Embeddings::kSmaller &&
-                       config.nn_worker.device == ComputeDevice::kCpu &&
+  const bool smaller = training.embeddings == Embeddings::kSmaller && is_cpu &&
                        training.embedding_precision == VectorPrecision::kF32 &&
                        std::ranges::none_of(config.features, [](const FeatureConfig& feature) {
                          return feature.pooling == Pooling::kMax;
                        });
   const bool as_rows = smaller || training.embeddings == Embeddings::kRows;
-  return {.dims = layout.vector_dims(),
-          .embeddings = training.embedding_precision,
-          .gradients = training.gradient_precision,
-          .gradient_factor = is_f16 ? training.gradient_scale : 1.0F,
-          .seed = config.seed,
-          .rows = as_rows ? layout.rows() : std::vector<FeatureRows>(),
-          .smaller = smaller};
+  return {
+      .dims = layout.vector_dims(),
+      .embeddings = training.embedding_precision,
+      .gradients = training.gradient_precision,
+      .gradient_factor = is_f16 ? training.gradient_scale : 1.0F,
+      .seed = config.seed,
+      .rows = as_rows ? layout.rows() : std::vector<FeatureRows>(),
+      .smaller = smaller,
+      .row_gradients = as_rows && is_cpu && training.gradient_precision == VectorPrecision::kF32};
 }
 
 }  // namespace simurgh

@@ -113,10 +113,40 @@ bool BatchPooling::Add(const BufferedBatch& batch, const GradientBuffer& gradien
   return is_finite && AllFinite(row_gradients);
 }
 
+std::vector<size_t> BatchPooling::PlaceRows(const BufferedBatch& batch,
+                                            std::span<const float> gradients,
+                                            std::span<float> row_gradients) const {
+  const CompactBatch& ids = batch.batch();
+  std::vector<size_t> dims(ids.list_count());
+  for (size_t f = 0; f < layout_.features.size(); ++f) dims[ids.list_of(f)] = layout_.dim(f);
+  std::vector<bool> finite(ids.list_count());
+  std::ranges::fill(row_gradients, 0.0F);
+  const float* from = gradients.data();
+  size_t id = 0;
+  for (size_t list = 0; list < dims.size(); ++list) {
+    const size_t dim = dims[list];
+    const size_t rows = ids.list(list).size();
+    finite[list] = AllFinite(std::span(from, rows * dim));
+    for (size_t end = id + rows; id < end; ++id, from += dim) {
+      // Ids of several lists can have one row.
+      float* const sum = row_gradients.data() + batch.plan.row_positions[id];
+      for (size_t d = 0; d < dim && finite[list]; ++d) sum[d] += from[d];
+    }
+  }
+  std::vector<size_t> dropped;
+  for (size_t f = 0; f < layout_.features.size(); ++f) {
+    if (!finite[ids.list_of(f)]) dropped.push_back(f);
+  }
+  return dropped;
+}
+
 std::vector<size_t> BatchPooling::Unpool(const BufferedBatch& batch,
                                          const GradientBuffer& gradients,
                                          std::span<uint32_t> argmax,
                                          std::span<float> row_gradients) const {
+  if (gradients.form == EmbeddingForm::kRows) {
+    return PlaceRows(batch, gradients.floats(), row_gradients);
+  }
   SIMURGH_CHECK_EQ(gradients.bytes.size(),
                    batch.batch().batch_size * row_bytes(gradients.precision));
   const std::vector<PoolingInput> all = InputsOf(batch, argmax);

@@ -33,7 +33,8 @@ class BatchPooling {
   // The adjoint, divided by the gradients' scale. Overwrites row_gradients, of the batch's plan.
   // Each row's sum starts at zero and adds by sample, then feature, then occurrence. Returns the
   // dropped features, which contribute nothing: those whose gradient holds NaN or infinity, and
-  // those with a row whose sum overflows. Requires gradients.bytes of the batch's size.
+  // those with a row whose sum overflows. Gradients that are those of rows are only put in the
+  // plan's order. Requires gradients.bytes of the batch's size.
   std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientBuffer& gradients,
                              std::span<uint32_t> argmax, std::span<float> row_gradients) const;
 
@@ -51,6 +52,9 @@ class BatchPooling {
   // finite.
   bool Add(const BufferedBatch& batch, const GradientBuffer& gradients,
            std::span<const PoolingInput> inputs, std::span<float> row_gradients) const;
+  // Unpool, if the gradients are those of the batch's rows.
+  std::vector<size_t> PlaceRows(const BufferedBatch& batch, std::span<const float> gradients,
+                                std::span<float> row_gradients) const;
 
   const BatchLayout layout_;
   const std::vector<VectorCodec> codecs_;  // Indexed by VectorPrecision.

@@ -22,10 +22,11 @@ struct PoolingRule {
   size_t ids_of(size_t occurrences) const { return (occurrences + rows_per_id - 1) / rows_per_id; }
 };
 
-// Dim and pooling of a feature's rows.
+// Rows and pooling of a feature.
 struct FeatureRows {
   uint32_t dim = 0;
   PoolingRule rule = {};
+  uint32_t table = 0;
 };
 
 // A feature of a batch with the positions of its rows.

@@ -36,6 +36,15 @@ size_t RowCodec::bytes(const CompactBatch& batch) const {
   return bytes;
 }
 
+size_t RowCodec::floats(const CompactBatch& batch) const {
+  const std::vector<size_t> feature_of = FeaturesOfLists(batch);
+  size_t floats = 0;
+  for (size_t list = 0; list < feature_of.size(); ++list) {
+    floats += batch.list(list).size() * features_[feature_of[list]].dim;
+  }
+  return floats;
+}
+
 void RowCodec::Encode(const CompactBatch& batch, std::span<const float> rows,
                       std::span<const uint64_t> row_positions, std::span<std::byte> encoded) const {
   SIMURGH_CHECK_EQ(encoded.size(), bytes(batch));
@@ -45,6 +54,27 @@ void RowCodec::Encode(const CompactBatch& batch, std::span<const float> rows,
                /*key=*/std::nullopt, {to, row.row_bytes()});
     to += row.row_bytes();
   });
+}
+
+RowCodec::Inputs RowCodec::InputsOf(const CompactBatch& batch) const {
+  Inputs all;
+  all.positions.reserve(batch.ids.size());
+  ForEachId(batch, [&](size_t, const VectorCodec& row) {
+    all.positions.push_back(all.floats);
+    all.floats += row.columns();
+  });
+  size_t column = 0;
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const FeatureView view = batch.feature(f);
+    all.inputs.push_back(
+        {.rule = features_[f].rule,
+         .feature = view,
+         .dim = features_[f].dim,
+         .row_positions = std::span(all.positions).subspan(view.first_id, view.ids.size()),
+         .first_column = column});
+    column += features_[f].rule.width(features_[f].dim);
+  }
+  return all;
 }
 
 void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> encoded,
@@ -68,35 +98,57 @@ void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> enco
 void RowCodec::Pool(const CompactBatch& batch, std::span<const std::byte> encoded,
                     MatrixView<float> pooled, ForEachPart for_each_part) const {
   SIMURGH_CHECK_EQ(encoded.size(), bytes(batch));
-  // Large scratch memory, reused by the calling thread and shared by the threads of the parts.
-  thread_local std::vector<float> numbers_of_thread;
-  thread_local std::vector<uint64_t> positions_of_thread;
-  std::vector<uint64_t>& positions = positions_of_thread;
-  positions.clear();
-  size_t count = 0;
-  ForEachId(batch, [&](size_t, const VectorCodec& row) {
-    positions.push_back(count);
-    count += row.columns();
-  });
-  numbers_of_thread.resize(std::max(numbers_of_thread.size(), count));
-  const std::span<float> numbers = std::span(numbers_of_thread).first(count);
-  for_each_part(batch.ids.size(), kLeastRows, [&](size_t first, size_t end) {
-    Decode(batch, encoded, positions, first, end, numbers);
-  });
-  std::vector<PoolingInput> inputs;
-  size_t column = 0;
-  for (size_t f = 0; f < features_.size(); ++f) {
-    const FeatureView view = batch.feature(f);
-    inputs.push_back({.rule = features_[f].rule,
-                      .feature = view,
-                      .dim = features_[f].dim,
-                      .row_positions = std::span(positions).subspan(view.first_id, view.ids.size()),
-                      .first_column = column});
-    column += features_[f].rule.width(features_[f].dim);
+  const Inputs all = InputsOf(batch);
+  std::span<const float> numbers;
+  if (precision_ == VectorPrecision::kF32) {
+    numbers = {reinterpret_cast<const float*>(encoded.data()), all.floats};
+  } else {
+    // Large scratch memory, reused by the calling thread and shared by the threads of the parts.
+    thread_local std::vector<float> numbers_of_thread;
+    numbers_of_thread.resize(std::max(numbers_of_thread.size(), all.floats));
+    const std::span<float> decoded = std::span(numbers_of_thread).first(all.floats);
+    for_each_part(batch.ids.size(), kLeastRows, [&](size_t first, size_t end) {
+      Decode(batch, encoded, all.positions, first, end, decoded);
+    });
+    numbers = decoded;
   }
   for_each_part(pooled.rows(), kLeastSamples, [&](size_t first, size_t end) {
-    simurgh::Pool(inputs, numbers, first, pooled.Rows(first, end - first));
+    simurgh::Pool(all.inputs, numbers, first, pooled.Rows(first, end - first));
   });
+}
+
+void RowCodec::Unpool(const CompactBatch& batch, MatrixView<const float> gradients,
+                      std::span<float> row_gradients, ForEachPart for_each_part) const {
+  const Inputs all = InputsOf(batch);
+  SIMURGH_CHECK_EQ(row_gradients.size(), all.floats);
+  std::ranges::fill(row_gradients, 0.0F);
+  // Threads add to different lists.
+  const size_t lists = batch.list_count();
+  const size_t least = kLeastSamples * lists / std::max<size_t>(batch.batch_size, 1) + 1;
+  for_each_part(lists, least, [&](size_t first, size_t end) {
+    std::vector<PoolingInput> of_part;
+    for (size_t f = 0; f < all.inputs.size(); ++f) {
+      const size_t list = batch.list_of(f);
+      if (first <= list && list < end) of_part.push_back(all.inputs[f]);
+    }
+    simurgh::Unpool(of_part, /*first=*/0, gradients, row_gradients);
+  });
+}
+
+bool SendsRowGradients(const EmbeddingWire& wire, const RowCodec& rows, const CompactBatch& batch,
+                       size_t pooled_bytes) {
+  if (!wire.row_gradients) return false;
+  // A row that is in two lists would get its sums in another order.
+  std::vector<size_t> list_of_table;
+  for (size_t f = 0; f < wire.rows.size(); ++f) {
+    const size_t table = wire.rows[f].table;
+    if (table >= list_of_table.size()) list_of_table.resize(table + 1, batch.list_count());
+    if (list_of_table[table] < batch.list_count() && list_of_table[table] != batch.list_of(f)) {
+      return false;
+    }
+    list_of_table[table] = batch.list_of(f);
+  }
+  return rows.floats(batch) * sizeof(float) < pooled_bytes;
 }
 
 }  // namespace simurgh

@@ -14,7 +14,7 @@
 namespace simurgh {
 
 // Encodes a batch's rows for an nn-worker that pools them: one VectorCodec vector for each of the
-// batch's ids, list after list.
+// batch's ids, list after list. Gradients of rows are in the same order, in f32.
 //
 // Requires: batches have the features of the constructor.
 // Threads: immutable.
@@ -41,10 +41,21 @@ class RowCodec {
 
   // Returns the size of the encoded rows of a batch.
   size_t bytes(const CompactBatch& batch) const;
+  // Returns the numbers of the rows of a batch.
+  size_t floats(const CompactBatch& batch) const;
 
   // row_positions: (ids) where each id's row begins in `rows`. encoded: bytes(batch), aligned to 4.
   void Encode(const CompactBatch& batch, std::span<const float> rows,
               std::span<const uint64_t> row_positions, std::span<std::byte> encoded) const;
+
+  // The features of a batch, whose rows lie side by side in the order of its ids. A copy would
+  // refer to the original.
+  struct Inputs {
+    std::vector<uint64_t> positions;   // (ids) first float of each row.
+    size_t floats = 0;                 // Size of all rows.
+    std::vector<PoolingInput> inputs;  // (features); views of `positions` and of the batch.
+  };
+  Inputs InputsOf(const CompactBatch& batch) const;
 
   // Pools the rows of Encode as simurgh::Pool does, features side by side. pooled: (B, sum of
   // widths), overwritten. for_each_part: calls work(first, end), concurrently or not, for parts of
@@ -53,6 +64,12 @@ class RowCodec {
                                              absl::FunctionRef<void(size_t, size_t)> work)>;
   void Pool(const CompactBatch& batch, std::span<const std::byte> encoded, MatrixView<float> pooled,
             ForEachPart for_each_part) const;
+
+  // The adjoint: sums the gradients of pooled vectors to those of rows, as simurgh::Unpool does.
+  // gradients: (B, sum of widths). row_gradients: (floats of InputsOf), overwritten. Requires no
+  // feature pooled by max.
+  void Unpool(const CompactBatch& batch, MatrixView<const float> gradients,
+              std::span<float> row_gradients, ForEachPart for_each_part) const;
 
  private:
   // Decodes the rows of the ids in [first, end).
@@ -72,5 +89,10 @@ inline bool SendsRows(const EmbeddingWire& wire, const RowCodec& rows, const Com
                       size_t pooled_bytes) {
   return !rows.features().empty() && (!wire.smaller || rows.bytes(batch) < pooled_bytes);
 }
+
+// Returns whether the gradients of a batch that is sent as rows are those of its rows: where that
+// has the same numbers and is fewer bytes. rows: the codec of wire.rows.
+bool SendsRowGradients(const EmbeddingWire& wire, const RowCodec& rows, const CompactBatch& batch,
+                       size_t pooled_bytes);
 
 }  // namespace simurgh

@@ -82,6 +82,8 @@ struct EmbeddingWire {
   std::vector<FeatureRows> rows = {};
   // Batches whose embeddings are fewer bytes than their rows have embeddings.
   bool smaller = false;
+  // Batches of rows have gradients of rows where those are fewer bytes.
+  bool row_gradients = false;
 };
 
 }  // namespace simurgh

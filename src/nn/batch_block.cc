@@ -161,6 +161,10 @@ class OrdinaryPool final : public BlockPool {
     if (!with_gradients) return block;
     block->encoded_gradients = lease(wire_.gradients, rows * gradient_bytes_);
     block->gradients = matrix_of(block->encoded_gradients);
+    if (ids != nullptr && SendsRowGradients(wire_, rows_, *ids, rows * gradient_bytes_)) {
+      block->encoded_gradients = lease(VectorPrecision::kF32, rows_.floats(*ids) * sizeof(float));
+      block->encoded_gradients.form = EmbeddingForm::kRows;
+    }
     if (wire_.gradients != VectorPrecision::kF32) block->gradient_factor = wire_.gradient_factor;
     block->rounding.seed = wire_.seed;
     return block;

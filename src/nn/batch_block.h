@@ -22,8 +22,8 @@ class BatchBlock {
  public:
   virtual ~BatchBlock() = default;
 
-  // Pooled vectors of all samples, encoded by VectorCodec; or, for embeddings, the rows of the
-  // batch's ids, encoded by RowCodec, which the network pools.
+  // Pooled vectors of all samples, encoded by VectorCodec; or the rows of the batch's ids, in the
+  // order of RowCodec. The network pools rows, and sums their gradients.
   struct Encoded {
     VectorPrecision precision = VectorPrecision::kF32;
     std::span<std::byte> bytes;
@@ -40,7 +40,8 @@ class BatchBlock {
 
   std::shared_ptr<const CompactBatch> ids;  // Ids of a block of rows; else null.
 
-  // Contiguous (B, embedding width) views of f32 embeddings and gradients; else empty.
+  // Contiguous (B, embedding width) views of f32 embeddings and gradients; else empty. Those of
+  // gradients of rows are in memory of their own.
   MatrixView<float> embeddings;
   MatrixView<float> gradients;
 };

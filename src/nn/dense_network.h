@@ -98,8 +98,9 @@ class DenseNetwork {
   // step. The mean of weighted losses is over the number of samples.
   // A rank without samples calls with B = 0: its gradients are zeros.
   //
-  // A network that overlaps() calls `meanwhile` while it computes. The block's gradients are ready
-  // after AwaitGradients; the caller keeps the block until then, or until this call fails.
+  // A network that loads_ahead() calls `meanwhile` while it computes. The gradients of one that
+  // overlaps() are ready after AwaitGradients; the caller keeps the block until then, or until this
+  // call fails.
   // Errors: INTERNAL when the compute library fails, RESOURCE_EXHAUSTED without memory for the
   // batch; those of step.sum.
   virtual StatusOr<BatchResult> ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
@@ -129,9 +130,12 @@ class DenseNetwork {
   virtual BlockPool& blocks() = 0;
 
   virtual bool overlaps() const { return false; }
+  // Returns whether Load of the next batch is worth a call while this one is computed.
+  virtual bool loads_ahead() const { return overlaps(); }
 
-  // Starts to copy the batch of the next ForwardBackward to the device. Only a hint: the call may
-  // be left out, and the batch need not be computed. The arguments must not change until that call.
+  // Starts to copy the batch of the next ForwardBackward to where it is computed. Only a hint: the
+  // call may be left out, and the batch need not be computed. The arguments must not change until
+  // that call.
   virtual void Load(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
                     std::span<const float> /*labels*/) {}
 

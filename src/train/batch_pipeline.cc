@@ -219,6 +219,7 @@ void BatchPipeline::Push(PendingBatch& pending) {
   const BatchBlock::Encoded& encoded = pending.block->encoded_gradients;
   GradientBuffer gradients(encoded.precision, pending.block->gradient_factor, encoded.bytes,
                            pending.block);
+  gradients.form = encoded.form;
   gradients.argmax = pending.argmax;
   port_.Push(pending.reference, StepIdOf(pending), std::move(gradients),
              [this, &pending](const Status& status) {
@@ -269,7 +270,7 @@ Status StepBatches::Overlap() {
 }
 
 void StepBatches::Prefetch() {
-  if (!overlaps_ || ahead_ != nullptr) return;
+  if (!network_.loads_ahead() || ahead_ != nullptr) return;
   ahead_ = pipeline_.TakeNext();
   if (ahead_ == nullptr) return;
   const TimelineSpan span("copy in", ahead_->step, ahead_->trace);
@@ -279,12 +280,13 @@ void StepBatches::Prefetch() {
 
 Status StepBatches::Release(const PulledBatch& pulled, bool applied) {
   SIMURGH_RETURN_IF_ERROR(Flush());
-  Prefetch();
+  const bool overlaps = network_.overlaps();
+  if (overlaps) Prefetch();
   last_ = &pulled;
   if (!applied) {
     SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
     std::ranges::fill(pulled.block->encoded_gradients.bytes, std::byte{0});
-  } else if (ahead_ != nullptr) {
+  } else if (overlaps && ahead_ != nullptr) {
     return absl::OkStatus();  // The next step pushes the gradients while the device computes.
   }
   return Flush();
@@ -293,7 +295,7 @@ Status StepBatches::Release(const PulledBatch& pulled, bool applied) {
 Status StepBatches::Flush() {
   if (last_ == nullptr) return absl::OkStatus();
   const PulledBatch& last = *std::exchange(last_, nullptr);
-  if (overlaps_) {
+  if (network_.overlaps()) {
     const TimelineSpan span("copy out", last.step, last.trace);
     SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*last.block));
   }

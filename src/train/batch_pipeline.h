@@ -146,21 +146,21 @@ class BatchPipeline {
   uint64_t calls_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// The batches of a trainer's steps, between the pipeline and the network. A network that overlaps
-// copies while it computes: the next batch in, the previous gradients out. So it has a batch taken
-// ahead, and it pushes gradients one step later.
+// The batches of a trainer's steps, between the pipeline and the network. A network that loads
+// ahead gets the next batch while it computes. One that overlaps also copies the previous gradients
+// meanwhile, and pushes them one step later.
 //
 // Threads: one owner. Lifetime: pipeline and network must outlive this.
 class StepBatches {
  public:
   StepBatches(BatchPipeline& pipeline, DenseNetwork& network)
-      : pipeline_(pipeline), network_(network), overlaps_(network.overlaps()) {}
+      : pipeline_(pipeline), network_(network) {}
 
   // Waits for the next step's embeddings, see BatchPipeline::Next(); takes the batch ahead if any.
   StatusOr<const PulledBatch*> Next();
 
-  // Copies the next batch in, if it has been pulled, and pushes the previous gradients. Call while
-  // the network computes. Errors: of the network.
+  // Loads the next batch, if it has been pulled, and pushes the previous gradients. Call while the
+  // network computes. Errors: of the network.
   Status Overlap();
 
   // Pushes the batch's gradients, or zeros if they are not usable. A network that overlaps
@@ -181,7 +181,6 @@ class StepBatches {
 
   BatchPipeline& pipeline_;
   DenseNetwork& network_;
-  const bool overlaps_;
   const PulledBatch* ahead_ = nullptr;  // The next batch, if it has been taken already.
   const PulledBatch* last_ = nullptr;   // The previous batch, until its gradients are pushed.
 };

@@ -119,12 +119,16 @@ Status HostedNetwork::Answer() {
   return absl::OkStatus();
 }
 
-Status HostedNetwork::Ask(Exchange& exchange) {
+Status HostedNetwork::Ask(Exchange& exchange, const std::function<void()>& meanwhile) {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    SIMURGH_CHECK(asked_ == nullptr);
+    asked_ = &exchange;
+    changed_.NotifyAll();
+  }
+  if (meanwhile) meanwhile();
   MutexLock lock(mutex_);
-  if (!failure_.ok()) return failure_;
-  SIMURGH_CHECK(asked_ == nullptr);
-  asked_ = &exchange;
-  changed_.NotifyAll();
   while (asked_ == &exchange && failure_.ok()) changed_.Wait(mutex_);
   return failure_;
 }
@@ -185,24 +189,41 @@ void HostedNetwork::Encode(Exchange& exchange, std::span<const float> gradients)
   BatchBlock& block = *exchange.block;
   const MatrixView<const float> matrix(gradients.data(), exchange.task.rows,
                                        inputs_.embedding_width);
-  const bool copies =
-      block.encoded_gradients.precision == VectorPrecision::kF32 && exchange.gradient_scale == 1;
+  const BatchBlock::Encoded& to = block.encoded_gradients;
+  const auto each_part = [&](auto visit) {
+    for (size_t first = 0; first < matrix.rows(); first += kCachedRows) {
+      const size_t count = std::min(kCachedRows, matrix.rows() - first);
+      if (!AllUsable(matrix.Rows(first, count).flat())) exchange.finite_gradients = false;
+      visit(first, matrix.Rows(first, count));
+    }
+  };
+  if (to.form == EmbeddingForm::kRows) {
+    const RowCodec::Inputs all = rows_.InputsOf(*block.ids);
+    const std::span<float> sums(reinterpret_cast<float*>(to.bytes.data()), all.floats);
+    std::ranges::fill(sums, 0.0F);
+    std::vector<float> scaled;
+    each_part([&](size_t first, MatrixView<const float> part) {
+      if (exchange.gradient_scale != 1) {
+        scaled.assign(part.flat().begin(), part.flat().end());
+        for (float& number : scaled) number *= exchange.gradient_scale;
+        part = {scaled.data(), part.rows(), part.columns()};
+      }
+      Unpool(all.inputs, first, part, sums);
+    });
+    return;
+  }
+  const bool copies = to.precision == VectorPrecision::kF32 && exchange.gradient_scale == 1;
   const float factor = block.gradient_factor * exchange.gradient_scale;
   const size_t bytes = gradient_codec_.row_bytes();
   RoundingKey key = block.rounding;
-  for (size_t first = 0; first < matrix.rows(); first += kCachedRows) {
-    const MatrixView<const float> part =
-        matrix.Rows(first, std::min(kCachedRows, matrix.rows() - first));
-    if (!AllUsable(part.flat())) exchange.finite_gradients = false;
+  each_part([&](size_t first, MatrixView<const float> part) {
     if (copies) {
       std::memcpy(block.gradients.row(first).data(), part.flat().data(), part.flat().size_bytes());
-    } else {
-      gradient_codec_.Encode(
-          part, factor, key,
-          block.encoded_gradients.bytes.subspan(first * bytes, part.rows() * bytes));
-      key.first_row += part.rows();
+      return;
     }
-  }
+    gradient_codec_.Encode(part, factor, key, to.bytes.subspan(first * bytes, part.rows() * bytes));
+    key.first_row += part.rows();
+  });
 }
 
 Status HostedNetwork::Predicted(std::span<const float> outputs) {
@@ -280,18 +301,29 @@ void HostedNetwork::SetInputs(BatchBlock& block, MatrixView<const float> dense,
   task.memory = std::move(memory);
 }
 
-StatusOr<BatchResult> HostedNetwork::ForwardBackward(BatchBlock& block,
-                                                     MatrixView<const float> dense,
-                                                     std::span<const float> labels,
-                                                     std::span<float> probabilities,
-                                                     const RankStep& step,
-                                                     const std::function<void()>& /*meanwhile*/) {
+void HostedNetwork::Load(BatchBlock& block, MatrixView<const float> dense,
+                         std::span<const float> labels) {
+  const size_t rows = labels.size() / (tasks_.size() + (inputs_.has_sample_weights ? 1 : 0));
+  SetInputs(block, dense, labels, rows, ahead_);
+  block_of_ahead_ = static_cast<SharedBlock&>(block).memory;
+}
+
+StatusOr<BatchResult> HostedNetwork::ForwardBackward(
+    BatchBlock& block, MatrixView<const float> dense, std::span<const float> labels,
+    std::span<float> probabilities, const RankStep& step, const std::function<void()>& meanwhile) {
   const size_t rows = probabilities.size() / tasks_.size();
   Exchange exchange{.task = {.work = Work::kTrain, .step = step.step}, .block = &block};
   // The ranks' objective is the mean of their losses.
   exchange.gradient_scale = 1.0F / static_cast<float>(std::max(step.ranks, 1U));
-  SetInputs(block, dense, labels, rows, exchange.task);
-  SIMURGH_RETURN_IF_ERROR(Ask(exchange));
+  if (block_of_ahead_ == static_cast<SharedBlock&>(block).memory) {
+    exchange.task = std::exchange(ahead_, {});
+    exchange.task.work = Work::kTrain;
+    exchange.task.step = step.step;
+    block_of_ahead_ = nullptr;
+  } else {
+    SetInputs(block, dense, labels, rows, exchange.task);
+  }
+  SIMURGH_RETURN_IF_ERROR(Ask(exchange, meanwhile));
   BatchResult result;
   result.loss = MeanLoss(tasks_, exchange.train_outputs, exchange.task.labels,
                          exchange.task.weights, probabilities);

@@ -104,6 +104,9 @@ class HostedNetwork final : public DenseNetwork {
                                         const std::function<void()>& meanwhile) override;
   // The program has applied its gradients, or will.
   Status ApplyGradients(float /*learning_rate*/) override { return absl::OkStatus(); }
+  bool loads_ahead() const override { return true; }
+  void Load(BatchBlock& block, MatrixView<const float> dense,
+            std::span<const float> labels) override;
   Status Predict(BatchBlock& block, MatrixView<const float> dense,
                  std::span<float> outputs) override;
   BlockPool& blocks() override { return *blocks_; }
@@ -130,8 +133,8 @@ class HostedNetwork final : public DenseNetwork {
     std::optional<ProgramState> saved;  // kSave: the answer.
   };
 
-  // Gives the program a task and waits for its answer.
-  Status Ask(Exchange& exchange);
+  // Gives the program a task, calls `meanwhile`, and waits for the answer.
+  Status Ask(Exchange& exchange, const std::function<void()>& meanwhile = {});
   // Returns the task that the program answers now. A failure waits for the lock until the program
   // has answered, so that the trainer keeps the task meanwhile.
   StatusOr<Exchange*> Taken(Work work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -153,6 +156,8 @@ class HostedNetwork final : public DenseNetwork {
   const VectorCodec gradient_codec_;
   const std::unique_ptr<BlockPool> blocks_;
   std::optional<ProgramState> start_;
+  Task ahead_;                                  // Inputs of the batch that was loaded last.
+  std::shared_ptr<BatchBlock> block_of_ahead_;  // Its block.
   Collective* collective_ = nullptr;
 
   Mutex mutex_;

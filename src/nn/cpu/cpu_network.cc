@@ -140,6 +140,12 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   const bool all_finite = encodes ? EncodeGradients(block, gradients)
                                   : checks_gradients_ || AllUsable(gradients.flat());
   const bool usable = std::isfinite(result.loss) && gradients_finite_ && all_finite;
+  if (block.encoded_gradients.form == EmbeddingForm::kRows) {
+    const std::span<std::byte> bytes = block.encoded_gradients.bytes;
+    rows_.Unpool(*block.ids, gradients,
+                 {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)},
+                 ForEachPart);
+  }
   // The caller may release the block: what follows reads only copies.
   if (step.on_embedding_gradients) step.on_embedding_gradients(usable);
   SIMURGH_RETURN_IF_ERROR(BackwardWeights(step));

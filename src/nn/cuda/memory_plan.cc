@@ -68,7 +68,7 @@ WireCodes::WireCodes(const ModelPlan& plan, const EmbeddingWire& wire)
     table.insert(table.end(), embeddings.dims()[v], static_cast<uint32_t>(v));
   }
   for (size_t f = 0; f < wire.rows.size(); ++f) {
-    const auto& [dim, rule] = wire.rows[f];
+    const auto& [dim, rule, _] = wire.rows[f];
     features.push_back({.rule = rule,
                         .dim = dim,
                         .first_column = static_cast<uint32_t>(feature_of.size()),

@@ -139,6 +139,11 @@ TEST_CASE("batches have their smaller form where both have the same numbers") {
     const EmbeddingWire wire = WireOf(of);
     CHECK(wire.rows.size() ==
           (wire.smaller || of.training.embeddings == TrainingConfig::Embeddings::kRows ? 2 : 0));
+    // Only gradients of a CPU in f32 may be those of rows.
+    CHECK(wire.row_gradients == (!wire.rows.empty() && of.nn_worker.device == ComputeDevice::kCpu));
+    ClusterConfig with_bf16 = of;
+    with_bf16.training.gradient_precision = VectorPrecision::kBf16;
+    CHECK_FALSE(WireOf(with_bf16).row_gradients);
     return wire.smaller;
   };
   CHECK(smaller(config));

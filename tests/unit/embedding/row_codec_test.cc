@@ -1,5 +1,7 @@
 #include "embedding/row_codec.h"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -147,6 +149,81 @@ TEST_CASE("Rows in other precisions pool as the numbers that they have become", 
     }
   }
   CHECK(PooledFromBytes(code, *batch, encoded) == rows.Pooled(*batch));
+}
+
+TEST_CASE("The gradient of a row is the sum over its occurrences, in any parts", "[rows]") {
+  const size_t part = GENERATE(1, 2, 100);
+  Random random(11);
+  const auto batch = RandomIds(random, kSamples);
+  const RowCodec code(VectorPrecision::kF32, kFeatures);
+  const RowCodec::Inputs all = code.InputsOf(*batch);
+  // Whole numbers, and factors of 1 and 1/2: sums are exact in any order.
+  std::vector<float> gradients(kSamples * kWidth);
+  for (float& gradient : gradients) gradient = static_cast<float>(random.Below(64)) - 32;
+  std::vector<float> rows(code.floats(*batch), -1.0F);
+  size_t lists = 0;
+  code.Unpool(*batch, {gradients.data(), kSamples, kWidth}, rows,
+              [&](size_t count, size_t least, auto work) {
+                CHECK(least > 0);
+                for (size_t first = 0; first < count; first += part) {
+                  work(first, std::min(first + part, count));
+                }
+                lists = count;
+              });
+  CHECK(lists == batch->list_count());
+
+  std::vector<double> expected(rows.size());
+  size_t column = 0;
+  for (size_t f = 0; f < kFeatures.size(); ++f) {
+    const auto& [dim, rule, table] = kFeatures[f];
+    const FeatureView view = batch->feature(f);
+    for (size_t s = 0; s < kSamples; ++s) {
+      const auto ids = view.sample(s);
+      const size_t count = rule.ids_of(ids.size());
+      for (size_t o = 0; o < ids.size(); ++o) {
+        const size_t place = o / rule.rows_per_id;
+        if (rule.kind == Pooling::kRaw && place >= rule.length) continue;
+        double factor = 1;
+        if (rule.kind == Pooling::kMean) factor = 1.0 / static_cast<double>(count);
+        if (rule.kind == Pooling::kSqrtN) factor = 1.0 / std::sqrt(static_cast<double>(count));
+        if (rule.kind == Pooling::kWeightedSum) {
+          factor = view.weights[view.offsets[s] - view.offsets[0] + o];
+        }
+        const size_t first = rule.kind == Pooling::kRaw ? place * dim : 0;
+        for (size_t d = 0; d < dim; ++d) {
+          expected[all.positions[view.first_id + ids[o]] + d] +=
+              factor * gradients[s * kWidth + column + first + d];
+        }
+      }
+    }
+    column += rule.width(dim);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) CHECK(rows[i] == Approx(expected[i]).margin(1e-4));
+}
+
+TEST_CASE("Gradients go as rows where that is fewer bytes and has the same numbers", "[rows]") {
+  // Two samples with this number of distinct ids in each of two features.
+  const auto sends = [](const EmbeddingWire& wire, uint64_t ids, const std::vector<uint32_t>& lists,
+                        size_t pooled_bytes) {
+    BatchBuilder builder(lists, 0);
+    for (int s = 0; s < 2; ++s) {
+      for (uint64_t i = 0; i < ids; ++i) {
+        for (size_t f = 0; f < lists.size(); ++f) builder.AddId(f, i, 1.0F);
+      }
+      builder.EndSample();
+    }
+    const RowCodec rows(VectorPrecision::kF32, wire.rows);
+    return SendsRowGradients(wire, rows, *builder.Build()->sparse, pooled_bytes);
+  };
+  EmbeddingWire wire{.rows = {{.dim = 4, .table = 0}, {.dim = 4, .table = 1}},
+                     .row_gradients = true};
+  CHECK(sends(wire, 1, {0, 1}, 2 * 2 * 16));
+  CHECK_FALSE(sends(wire, 2, {0, 1}, 2 * 2 * 16));
+  wire.rows[1].table = 0;  // Its rows can be those of the first list.
+  CHECK_FALSE(sends(wire, 1, {0, 1}, 2 * 2 * 16));
+  CHECK(sends(wire, 1, {0, 0}, 2 * 2 * 16));
+  wire.row_gradients = false;
+  CHECK_FALSE(sends(wire, 1, {0, 0}, 2 * 2 * 16));
 }
 
 TEST_CASE("A batch without samples has no rows", "[rows]") {

@@ -56,7 +56,7 @@ TEST_CASE("rows are pooled to the same bytes on any number of threads") {
 }
 
 TEST_CASE("a block has the batch's rows if they are fewer bytes than its embeddings") {
-  EmbeddingWire wire{.dims = {4}, .rows = {{.dim = 4}}, .smaller = true};
+  EmbeddingWire wire{.dims = {4}, .rows = {{.dim = 4}}, .smaller = true, .row_gradients = true};
   const auto blocks = NewBlockPool(4, wire);
   // Two samples of one embedding each, with this number of distinct ids.
   const auto form_with = [&](int ids) {
@@ -68,6 +68,10 @@ TEST_CASE("a block has the batch's rows if they are fewer bytes than its embeddi
     const auto block = blocks->LeaseFor(builder.Build()->sparse, /*with_gradients=*/true);
     CHECK((block->ids != nullptr) == (block->encoded_embeddings.form == EmbeddingForm::kRows));
     CHECK(block->embeddings.rows() == 2);
+    CHECK(block->gradients.rows() == 2);
+    CHECK(block->encoded_gradients.form == block->encoded_embeddings.form);
+    const size_t vectors = block->ids != nullptr ? static_cast<size_t>(ids) : 2;
+    CHECK(block->encoded_gradients.bytes.size() == vectors * 4 * sizeof(float));
     return block->encoded_embeddings.form;
   };
   CHECK(form_with(1) == EmbeddingForm::kRows);

@@ -177,6 +177,17 @@ TEST_CASE("Batch requests round-trip, with the precision and scale of their vect
               .status()
               .message()),
       Catch::Contains("form: 2 is unknown; use 0 or 1"));
+  message = {.form = static_cast<EmbeddingForm>(2)};
+  CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}, {}))).status().message()),
+             Catch::Contains("push batch: form: 2 is unknown; use 0 or 1"));
+  for (const auto& [precision, scale] :
+       {std::pair(VectorPrecision::kBf16, 1.0F), std::pair(VectorPrecision::kF32, 2.0F)}) {
+    message = {.precision = precision, .form = EmbeddingForm::kRows, .scale = scale};
+    CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}, {}))).status().message()),
+               Catch::Contains("gradients of rows are in f32, with scale 1"));
+  }
+  message = {.form = EmbeddingForm::kRows};
+  CHECK(ReadPushBatch(Metadata(Encode(message, {}, {})))->form == EmbeddingForm::kRows);
 }
 
 TEST_CASE("Damaged metadata is rejected or read within bounds") {

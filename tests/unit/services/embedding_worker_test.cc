@@ -221,7 +221,7 @@ TEST_CASE("A pull of rows returns each id's row; all gradients are pushed") {
   }
   const BatchReference reference = fixture.Submit();
   std::vector<std::byte> expected = EncodedRows(*fixture.batch, precision);
-  CHECK(*fixture.worker->AnswerBytes(reference, EmbeddingForm::kRows, precision) ==
+  CHECK(*fixture.worker->VectorBytes(reference, EmbeddingForm::kRows, precision) ==
         expected.size());
   constexpr size_t kBehind = 64;  // Bytes that must not change.
   std::vector<std::byte> answer(expected.size() + kBehind, std::byte{0xff});

@@ -110,7 +110,7 @@ TEST_CASE("The largest batch arrives") {
   CAPTURE(reference.status().ToString());
   REQUIRE(reference.ok());
   CHECK(
-      *submission.worker->AnswerBytes(*reference, EmbeddingForm::kPooled, VectorPrecision::kF32) ==
+      *submission.worker->VectorBytes(*reference, EmbeddingForm::kPooled, VectorPrecision::kF32) ==
       kMaxBatchSamples * kWidth * sizeof(float));
 }
 

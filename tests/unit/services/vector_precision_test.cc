@@ -47,17 +47,25 @@ class Remote : public RemoteWorker {
     return matrix;
   }
 
-  // The same, with rows that the test pools.
-  std::vector<float> ExchangeRows(const std::vector<float>& gradients) {
+  // The same, with rows that the test pools. sums: it also sums the gradients of rows.
+  std::vector<float> ExchangeRows(const std::vector<float>& gradients, bool sums = false) {
     const EmbeddingWire wire = WireOf(config);
     const RowCodec codec(wire.embeddings, wire.rows);
     std::vector<std::byte> encoded_rows(codec.bytes(*batch));
     EmbeddingBuffer target(wire.embeddings, encoded_rows, nullptr);
     target.form = EmbeddingForm::kRows;
-    Exchange(target, {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, {});
+    const auto at_once = [](size_t count, size_t, auto work) { work(0, count); };
+    const MatrixView pooled(gradients.data(), kSamples, kWidth);
+    std::vector<float> row_gradients(codec.floats(*batch));
+    GradientBuffer pushed_gradients(pooled, nullptr);
+    if (sums) {
+      codec.Unpool(*batch, pooled, row_gradients, at_once);
+      pushed_gradients = {Precision::kF32, 1, std::as_bytes(std::span(row_gradients)), nullptr};
+      pushed_gradients.form = EmbeddingForm::kRows;
+    }
+    Exchange(target, pushed_gradients, {});
     std::vector<float> matrix(kSamples * kWidth);
-    codec.Pool(*batch, encoded_rows, {matrix.data(), kSamples, kWidth},
-               [](size_t count, size_t, auto work) { work(0, count); });
+    codec.Pool(*batch, encoded_rows, {matrix.data(), kSamples, kWidth}, at_once);
     return matrix;
   }
 
@@ -145,6 +153,46 @@ TEST_CASE("Pulled rows pool to the same bytes in f32") {
   const std::vector<float> expected = pooled.Exchange(sent);
   CHECK(rows.ExchangeRows(sent) == expected);
   CHECK(rows.pushed == pooled.pushed);
+}
+
+TEST_CASE("Gradients of rows are the same bytes as those that the worker sums") {
+  ClusterConfig config = ClusterWith(Precision::kF32, Precision::kF32);
+  config.tables.push_back({.name = "last", .dim = 4});
+  config.features[2].table_index = 2;  // Each list has a table of its own.
+  for (TableConfig& table : config.tables) table.optimizer.learning_rate = 0.25F;
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.features[1].pooling = Pooling::kMean;
+  config.training.embeddings = TrainingConfig::Embeddings::kRows;
+  std::vector<float> sent = SmallGradients(9);
+  Remote pooled(config);
+  Remote rows(config);
+  REQUIRE(pooled.ExchangeRows(sent) == rows.ExchangeRows(sent, /*sums=*/true));
+  REQUIRE(!rows.pushed.empty());
+  CHECK(rows.pushed == pooled.pushed);
+
+  // A sum that is not finite drops its feature only.
+  const FeatureView feature = rows.batch->feature(1);
+  size_t sample = 0;
+  while (feature.sample(sample).empty()) ++sample;
+  sent[sample * kWidth + 4] = std::numeric_limits<float>::infinity();
+  rows.ExchangeRows(sent, /*sums=*/true);
+  pooled.ExchangeRows(sent);
+  CHECK(rows.pushed == pooled.pushed);
+  for (const auto& [key, gradient] : rows.pushed) {
+    for (const float number : gradient) CHECK(std::isfinite(number));
+  }
+}
+
+TEST_CASE("Gradients of rows of another size are refused") {
+  Remote remote(ClusterWith(Precision::kF32, Precision::kF32));
+  const BatchReference reference = remote.Submit();
+  const std::vector<float> numbers(3);
+  GradientBuffer gradients(Precision::kF32, 1, std::as_bytes(std::span(numbers)), nullptr);
+  gradients.form = EmbeddingForm::kRows;
+  const Status refused = Wait<Status>(
+      [&](auto done) { remote.client().Push(reference, {}, gradients, std::move(done)); });
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("12 bytes of vectors were given"));
 }
 
 TEST_CASE("Each direction uses its precision, within its error bound") {

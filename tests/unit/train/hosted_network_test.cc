@@ -16,6 +16,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "data/batch/batch_builder.h"
 #include "embedding/batch_plan.h"
 #include "tests/unit/collective/rank_threads.h"
 
@@ -74,10 +75,11 @@ struct TrainerBatch {
     }
   }
 
-  StatusOr<BatchResult> Train(HostedNetwork& network, RankStep step = {}) {
+  StatusOr<BatchResult> Train(HostedNetwork& network, RankStep step = {},
+                              const std::function<void()>& meanwhile = {}) {
     step.on_embedding_gradients = [this](bool usable) { pushed = usable; };
     return network.ForwardBackward(*block, {dense.data(), kRows, kDense}, labels, probabilities,
-                                   step, {});
+                                   step, meanwhile);
   }
 
   std::vector<float> embeddings = Numbers(kRows * kWidth, -2);
@@ -256,6 +258,71 @@ TEST_CASE("Embeddings and gradients are converted by the wire's precision") {
   codec.Encode({gradients.data(), kRows, kWidth}, wire.gradient_factor / static_cast<float>(ranks),
                key, expected);
   CHECK(std::ranges::equal(batch.block->encoded_gradients.bytes, expected));
+}
+
+TEST_CASE("A program's gradients become those of rows, divided by the ranks") {
+  const uint32_t ranks = GENERATE(1U, 4U);
+  const ClusterConfig config = Config();
+  const EmbeddingWire wire = WireOf(config);
+  HostedNetwork network(config);
+  // Both features have one id in all samples, so its gradient is the sum of a column.
+  BatchBuilder builder(2, 0);
+  for (size_t row = 0; row < kRows; ++row) {
+    builder.AddId(0, 7);
+    builder.AddId(1, 8);
+    builder.EndSample();
+  }
+  TrainerBatch batch(network, wire);
+  batch.block = network.blocks().LeaseFor(builder.Build()->sparse, /*with_gradients=*/true);
+  REQUIRE(batch.block->encoded_gradients.form == EmbeddingForm::kRows);
+  const std::vector<float> rows = Numbers(kWidth, -2);
+  std::ranges::copy(std::as_bytes(std::span(rows)), batch.block->encoded_embeddings.bytes.begin());
+  auto trained = OnTrainer([&] { return batch.Train(network, {.step = 9, .ranks = ranks}); });
+  const Task task = NextTask(network, Work::kTrain);
+  for (size_t row = 0; row < kRows; ++row)
+    CHECK(std::ranges::equal(task.embeddings.row(row), rows));
+  const std::vector<float> gradients = Numbers(kRows * kWidth, -1.5F);
+  REQUIRE(network.Finish(gradients, kOutputs, true).ok());
+  REQUIRE(trained.get()->finite);
+  std::vector<float> expected(kWidth);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    expected[i % kWidth] += gradients[i] / static_cast<float>(ranks);
+  }
+  CHECK(
+      std::ranges::equal(batch.block->encoded_gradients.bytes, std::as_bytes(std::span(expected))));
+}
+
+TEST_CASE("The next batch is prepared while the program computes") {
+  HostedNetwork network(Config());
+  TrainerBatch first(network);
+  TrainerBatch second(network);
+  std::ranges::fill(second.block->embeddings.flat(), 0.5F);
+  const MatrixView<const float> dense(second.dense.data(), kRows, kDense);
+  const auto load = [&] { network.Load(*second.block, dense, second.labels); };
+  auto trained = OnTrainer([&] { return first.Train(network, {}, load); });
+  const Task task = NextTask(network, Work::kTrain);
+  CHECK(task.embeddings.row(0)[0] == first.embeddings[0]);
+  REQUIRE(network.Finish(Numbers(kRows * kWidth, 0), kOutputs, true).ok());
+  REQUIRE(trained.get().ok());
+  // A prediction in between does not take its place.
+  std::vector<float> outputs(kRows);
+  auto predicted = OnTrainer([&] { return network.Predict(*first.block, dense, outputs); });
+  CHECK(NextTask(network, Work::kPredict).embeddings.row(0)[0] == first.embeddings[0]);
+  REQUIRE(network.Predicted(kOutputs).ok());
+  REQUIRE(predicted.get().ok());
+  // The arrays are from before this change.
+  std::ranges::fill(second.block->embeddings.flat(), 0.25F);
+  second.dense.assign(second.dense.size(), -9);
+  for (const uint64_t step : {4, 5}) {
+    trained = OnTrainer([&] { return second.Train(network, {.step = step}); });
+    const Task next = NextTask(network, Work::kTrain);
+    CHECK(next.step == step);
+    CHECK(next.rows == kRows);
+    CHECK(next.dense.row(1)[1] == (step == 4 ? first.dense[kDense + 1] : -9));
+    CHECK(next.labels.size() == kRows);
+    REQUIRE(network.Finish(Numbers(kRows * kWidth, 0), kOutputs, true).ok());
+    REQUIRE(trained.get().ok());
+  }
 }
 
 TEST_CASE("The arrays of a task outlive the trainer's batch and the network") {
