@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 
-from hosted import Net, ROOT, click_files, example, expect, log, loss_of, program, raises, simurgh, skip, torch
+from hosted import (BIN, Net, ROOT, click_files, example, expect, free_port, log, loss_of, program, raises, simurgh, skip,
+                    torch)
 
 import numpy as np
 
@@ -199,6 +200,55 @@ def check_server():
     pin.unlink()
 
 
+# Rows are where the configuration of the server has them, as for simurgh serve.
+def check_places():
+    rows = polars.read_csv("later.csv").head(50)
+    port = free_port()
+    pathlib.Path("remote.yaml").write_text(f"serving: {{model: hosted-model, rows: remote, servers: ['127.0.0.1:{port}']}}\n"
+                                           "rpc: {security: loopback}\n")
+    wanted = reference("hosted-model", rows, 40)
+    remote = {"config": "remote.yaml", "model": None}
+    with subprocess.Popen([BIN / "row-server", "--config", "remote.yaml", "--index", "0", "--log-level", "error"],
+                          stdin=subprocess.DEVNULL) as row_server:
+        for settings, far in ((remote, 1e-6), ({"overrides": ["serving.rows=mapped"]}, 1e-6),
+                              ({"overrides": ["serving.row_precision=int8"]}, 0.01)):
+            with simurgh.torch.Server(**{"model": "hosted-model", **QUIET, **settings}) as server:
+                server.track(net=Net(server.inputs, seed=5))
+                server.start()
+                status, found, _ = Client(server.port).predict(rows)
+                expect(status == 200 and np.abs(found - wanted).max() < far, f"{settings}: {found}")
+        row_server.terminate()
+    expect(row_server.returncode == 0, "the server of rows has ended")
+
+
+# A program without PyTorch gets arrays.
+def check_arrays():
+    rows = polars.read_csv("later.csv").head(50)
+    weights = {}
+
+    def forward(batch):
+        inputs = np.concatenate([batch.dense, batch.joined], 1)
+        one = inputs @ weights["layers.0.weight"].T + weights["layers.0.bias"]
+        scale = weights["layers.1.weight"] / np.sqrt(weights["layers.1.running_var"] + 1e-5)
+        one = (one - weights["layers.1.running_mean"]) * scale + weights["layers.1.bias"]
+        return np.maximum(one, 0) @ weights["layers.4.weight"].T + weights["layers.4.bias"]
+
+    with simurgh.Server("hosted-model", **QUIET) as server:
+        server.track(forward=forward, restore=lambda state: weights.update(state["objects"]["net"]))
+        server.start()
+        status, found, _ = Client(server.port).predict(rows)
+        expect(status == 200 and np.abs(found - reference("hosted-model", rows, 40)).max() < 1e-6, f"arrays: {found}")
+        child = os.fork()
+        if child == 0:
+            try:
+                server.stop()
+            except simurgh.InvalidError as error:
+                os._exit(0 if "fork" in str(error) else 1)
+            os._exit(1)
+        expect(os.waitpid(child, 0)[1] == 0, "a child cannot use the server")
+        expect(Client(server.port).predict(rows)[0] == 200, "the server goes on after a fork")
+
+
 # Faults of the program fail their requests, and the server goes on.
 def check_faults():
     rows = polars.read_csv("later.csv").head(4)
@@ -288,9 +338,8 @@ with simurgh.Model(folder + "/hosted-model") as model:
 simurgh.torch.serve(folder + "/hosted-model", net=net, listen="127.0.0.1:" + sys.argv[1], log_level="warn")
 print("the end")
 """
-    import case
     for number in (signal.SIGTERM, signal.SIGINT):
-        port = case.free_port()
+        port = free_port()
         with subprocess.Popen([sys.executable, "-B", "-c", text, str(port)], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as child:
             expect(child.stdout.readline() == "batch\n", "the probe is predicted")
@@ -307,6 +356,8 @@ check_refused()
 check_commands()
 check_evaluations()
 check_server()
+check_places()
+check_arrays()
 check_faults()
 check_models()
 check_signals()
