@@ -17,6 +17,18 @@ struct Inputs {
   std::vector<float> embeddings;
 };
 
+const char* NameOf(ProgramNetwork::Work work) {
+  switch (work) {
+    case ProgramNetwork::Work::kPredict:
+      return "a batch to predict";
+    case ProgramNetwork::Work::kRestore:
+      return "a state to restore";
+    case ProgramNetwork::Work::kEnd:
+      break;
+  }
+  return "none";
+}
+
 Status Ended() { return absl::CancelledError("the program's network has ended"); }
 
 }  // namespace
@@ -27,7 +39,8 @@ StatusOr<std::optional<ProgramNetwork::Task>> ProgramNetwork::Next(
   MutexLock lock(mutex_);
   if (taken_) {
     return absl::FailedPreconditionError(
-        "the last task has no answer: answer each before the next one is taken");
+        absl::StrCat("the last task, ", NameOf(asked_ == nullptr ? Work::kEnd : asked_->task.work),
+                     ", has no answer: answer each before the next one is taken"));
   }
   while (asked_ == nullptr && !ended_ && changed_.WaitUntil(mutex_, deadline)) {
   }
@@ -43,8 +56,9 @@ StatusOr<ProgramNetwork::Exchange*> ProgramNetwork::Taken(Work work) {
     return nullptr;
   }
   if (taken_ && asked_->task.work == work) return asked_;
-  return absl::FailedPreconditionError(taken_ ? "the task is another one; answer the last task"
-                                              : "there is no task; each is answered once");
+  return absl::FailedPreconditionError(
+      absl::StrCat("the task is ", NameOf(taken_ ? asked_->task.work : Work::kEnd), ", not ",
+                   NameOf(work), "; each is answered once"));
 }
 
 void ProgramNetwork::Answer() {

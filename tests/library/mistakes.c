@@ -201,6 +201,104 @@ static simurgh_memory* check_training(const char* config, const char* const* ove
   return memory;
 }
 
+static simurgh_task next_of_server(simurgh_server* server) {
+  simurgh_task task = {0};
+  task.size = sizeof(task);
+  do {
+    OK(simurgh_server_next(server, 1000, &task));
+  } while (task.kind == SIMURGH_NONE && failures == 0);
+  if (failures > 0) exit(1);
+  return task;
+}
+
+/* Serves a model of check_training, whose outputs are zeros. */
+static void check_server(const char* model) {
+  simurgh_server* server = NULL;
+  simurgh_server_options options = {0};
+  INVALID(simurgh_server_open(&options, &server), "simurgh_server_options.size: 0");
+  options.size = sizeof(options);
+  options.log_level = "off";
+  options.listen = "127.0.0.1:0";
+  INVALID(simurgh_server_open(&options, &server), "model: missing");
+  options.model = "no-model";
+  INVALID(simurgh_server_open(&options, &server), "no-model");
+  options.model = model;
+  options.listen = "nowhere";
+  INVALID(simurgh_server_open(&options, &server), "serving.listen", "nowhere");
+  options.listen = "127.0.0.1:0";
+  options.config_path = "no.yaml";
+  INVALID(simurgh_server_open(&options, &server), "no.yaml");
+  options.config_path = NULL;
+  CHECK(server == NULL);
+  OK(simurgh_server_close(NULL));
+  OK(simurgh_server_open(&options, &server));
+  if (server == NULL) exit(1);
+  simurgh_server* second = NULL;
+  const char* address = NULL;
+  const char* url = NULL;
+  OK(simurgh_server_address(server, &address, &url));
+  CHECK(strstr(url, address) != NULL && strstr(url, model) != NULL);
+  options.listen = address;
+  INVALID(simurgh_server_open(&options, &second), "in use");
+  CHECK(second == NULL);
+  simurgh_inputs inputs = {0};
+  INVALID(simurgh_server_inputs(server, &inputs), "simurgh_inputs.size: 0");
+  inputs.size = sizeof(inputs);
+  OK(simurgh_server_inputs(server, &inputs));
+  CHECK(inputs.embedding_width == 104 && inputs.dense_width == 5);
+  simurgh_state state;
+  OK(simurgh_server_start(server, &state));
+  CHECK(strcmp(state.name, "mistakes") == 0);
+  INVALID(simurgh_server_failed(server, "a reason"), "the task is none");
+  int ready = 1;
+  OK(simurgh_server_ready(server, &ready));
+  CHECK(ready == 0);
+
+  simurgh_task task = {0};
+  INVALID(simurgh_server_next(server, 0, &task), "simurgh_task.size: 0");
+  task = next_of_server(server);
+  CHECK(task.kind == SIMURGH_RESTORE && task.step == 4 && strcmp(task.state.name, "mistakes") == 0);
+  const float zeros[64] = {0};
+  simurgh_task other = {0};
+  other.size = sizeof(other);
+  INVALID(simurgh_server_next(server, 0, &other), "a state to restore", "has no answer");
+  INVALID(simurgh_server_predicted(server, zeros, 1), "a state to restore");
+  OK(simurgh_server_restored(server));
+  INVALID(simurgh_server_restored(server), "the task is", "not a state to restore");
+  task = next_of_server(server);
+  CHECK(task.kind == SIMURGH_PREDICT && task.rows > 1 && task.rows <= 64 && task.labels == NULL);
+  INVALID(simurgh_server_restored(server), "a batch to predict");
+  INVALID(simurgh_server_predicted(server, zeros, task.rows - 1), "outputs: ", "expected");
+  INVALID(simurgh_server_predicted(server, NULL, task.rows), "outputs", "NULL");
+  OK(simurgh_server_predicted(server, zeros, task.rows));
+  CHECK(isfinite(task.embeddings[0]));
+  simurgh_memory_release(task.memory);
+  while (ready == 0 && failures == 0) OK(simurgh_server_ready(server, &ready));
+  OK(simurgh_server_reload(server));
+  OK(simurgh_server_interrupt(server));
+  CHECK(next_of_server(server).kind == SIMURGH_END);
+  OK(simurgh_server_ready(server, &ready));
+  CHECK(ready == 0);
+  OK(simurgh_server_close(server));
+
+  /* A program that fails at the probe, and then ends without an answer. */
+  options.listen = "127.0.0.1:0";
+  OK(simurgh_server_open(&options, &server));
+  CHECK(next_of_server(server).kind == SIMURGH_RESTORE);
+  OK(simurgh_server_restored(server));
+  task = next_of_server(server);
+  simurgh_memory_release(task.memory);
+  OK(simurgh_server_failed(server, "a reason"));
+  int code = SIMURGH_OK;
+  while (code == SIMURGH_OK) code = simurgh_server_ready(server, &ready);
+  INVALID(simurgh_server_ready(server, &ready), "step 4 is not used", "a reason");
+  OK(simurgh_server_reload(server)); /* Tries the version again. */
+  task = next_of_server(server);
+  CHECK(task.kind == SIMURGH_PREDICT);
+  simurgh_memory_release(task.memory);
+  OK(simurgh_server_close(server));
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   CHECK(simurgh_interface_version() == SIMURGH_INTERFACE_VERSION);
@@ -241,6 +339,8 @@ int main(int argc, char** argv) {
   OK(simurgh_worker_interrupt(worker));
   simurgh_memory_release(task.memory);
   OK(simurgh_worker_close(worker, NULL));
+  check_server("mistakes-model");
+
   if (failures == 0) puts("all mistakes have errors");
   return failures == 0 ? 0 : 1;
 }

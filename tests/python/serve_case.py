@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import subprocess
@@ -200,6 +201,68 @@ def check_server():
     pin.unlink()
 
 
+# A version that cannot be restored is not used, and leaves the one in use as it is.
+def check_restores():
+    rows = polars.read_csv("later.csv").head(50)
+    pin = pathlib.Path("hosted-model/pin")
+    pin.write_text("10")
+    wanted = {step: reference("hosted-model", rows, step) for step in (10, 30)}
+
+    class Picky(Net):
+        bad = None
+
+        def load_state_dict(self, state, *words):
+            super().load_state_dict(state, *words)
+            if self.bad is not None and torch.equal(state["layers.0.weight"], self.bad):
+                raise RuntimeError("not these")  # They are loaded nevertheless.
+
+    with log() as path, simurgh.torch.Server("hosted-model", overrides=["serving.poll=5ms"],
+                                             **{**QUIET, "log_level": "warn"}) as server:
+        net = Picky(server.inputs)
+        server.track(net=net)
+        server.start()
+        client = Client(server.port)
+        with simurgh.Model("hosted-model", version=20) as model:
+            other = Net(model.inputs)
+            simurgh.torch.load(model, net=other)
+        net.bad = other.state_dict()["layers.0.weight"]
+        pin.write_text("20")
+        until(lambda: "step 20 is not used: the program cannot restore the network of step 20: RuntimeError: not these"
+              in path.read_text(), "step 20 is refused")
+        status, found, step = client.predict(rows)
+        expect(step == 10 and np.abs(found - wanted[10]).max() < 1e-6, f"step 10 answers as before: {step} {found}")
+        pin.write_text("30")
+        until(lambda: client.predict(rows)[2] == 30, "a later version is used")
+        expect(np.abs(client.predict(rows)[1] - wanted[30]).max() < 1e-6, "with its weights")
+    pin.unlink()
+
+
+# Tokens are read again at a reload.
+def check_tokens():
+    path, old, new = pathlib.Path("tokens"), secrets.token_hex(), secrets.token_hex()
+
+    def write(text):
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+
+    def status(token):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request("GET", "/v2/models/hosted-model", headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+
+    write(old)
+    with simurgh.torch.Server("hosted-model", overrides=[f"serving.token_file={path.resolve()}"], **QUIET) as server:
+        server.track(net=Net(server.inputs))
+        server.start()
+        expect((status(old), status(new)) == (200, 401), "the first token is used")
+        write(new)
+        server.reload()
+        expect((status(old), status(new)) == (401, 200), "the second token is used")
+        write("short")
+        raises(simurgh.InvalidError, server.reload, "tokens", "32")
+        expect((status(old), status(new)) == (401, 200), "after an error nothing has changed")
+
+
 # Rows are where the configuration of the server has them, as for simurgh serve.
 def check_places():
     rows = polars.read_csv("later.csv").head(50)
@@ -356,6 +419,8 @@ check_refused()
 check_commands()
 check_evaluations()
 check_server()
+check_restores()
+check_tokens()
 check_places()
 check_arrays()
 check_faults()
