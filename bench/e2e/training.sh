@@ -77,8 +77,10 @@ start_hosted() {
   local result=$1
   shift
   : >"$logs/nn-worker-0.log"
-  # Threads of OpenMP that spin for long take the cores from the other daemons.
-  OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} PYTHONPATH=services/python SIMURGH_LIBRARY=$bin/../lib/libsimurgh.so.1 \
+  # As `simurgh train` does.
+  OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-5000} \
+    MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=268435456 \
+    PYTHONPATH=services/python SIMURGH_LIBRARY=$bin/../lib/libsimurgh.so.1 \
     "$hosted_python" bench/peers/hosted_training.py --config "$config" "${overrides[@]}" "$@" \
     >"$result" 2>"$logs/nn-worker-0.log" &
   pids+=($!) names_of+=(nn-worker-0) trainers+=($!)

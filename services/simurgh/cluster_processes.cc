@@ -173,10 +173,13 @@ StatusOr<pid_t> ClusterProcesses::StartProgram(const std::string& log) const {
   environment.config = std::filesystem::absolute(config_.source.path, ignored).string();
   environment.overrides = config_.source.overrides;
   ::setenv(TrainEnvironment::kVariable, environment.ToText().c_str(), /*replace=*/1);
-  // Threads of OpenMP that spin for long would take the cores from the other daemons.
+  // Threads of OpenMP that spin for long would take the cores from the other daemons. Arrays below
+  // 256 MiB that a step frees stay in the process: the kernel would clear their pages each time.
   std::vector<const char*> set_here;
   for (const auto& [name, value] :
-       {std::pair("OMP_WAIT_POLICY", "passive"), std::pair("GOMP_SPINCOUNT", "1000")}) {
+       {std::pair("OMP_WAIT_POLICY", "passive"), std::pair("GOMP_SPINCOUNT", "5000"),
+        std::pair("MALLOC_MMAP_THRESHOLD_", "268435456"),
+        std::pair("MALLOC_TRIM_THRESHOLD_", "268435456")}) {
     if (::getenv(name) != nullptr) continue;
     ::setenv(name, value, /*replace=*/0);
     set_here.push_back(name);

@@ -10,6 +10,7 @@ namespace {
 // Least work for a thread: about ten microseconds.
 constexpr size_t kLeastRows = 1'024;
 constexpr size_t kLeastSamples = 64;
+constexpr size_t kSamplesAtOnce = 16;  // Their vectors fit the first caches of a processor.
 
 }  // namespace
 
@@ -63,16 +64,25 @@ RowCodec::Inputs RowCodec::InputsOf(const CompactBatch& batch) const {
     all.positions.push_back(all.floats);
     all.floats += row.columns();
   });
+  std::vector<size_t> columns;
   size_t column = 0;
-  for (size_t f = 0; f < features_.size(); ++f) {
-    const FeatureView view = batch.feature(f);
-    all.inputs.push_back(
-        {.rule = features_[f].rule,
-         .feature = view,
-         .dim = features_[f].dim,
-         .row_positions = std::span(all.positions).subspan(view.first_id, view.ids.size()),
-         .first_column = column});
-    column += features_[f].rule.width(features_[f].dim);
+  for (const FeatureRows& feature : features_) {
+    columns.push_back(column);
+    column += feature.rule.width(feature.dim);
+  }
+  std::vector<std::vector<size_t>> of_lists(batch.list_count());
+  for (size_t f = 0; f < features_.size(); ++f) of_lists[batch.list_of(f)].push_back(f);
+  for (const std::vector<size_t>& features : of_lists) {
+    for (const size_t f : features) {
+      const FeatureView view = batch.feature(f);
+      all.inputs.push_back(
+          {.rule = features_[f].rule,
+           .feature = view,
+           .dim = features_[f].dim,
+           .row_positions = std::span(all.positions).subspan(view.first_id, view.ids.size()),
+           .first_column = columns[f]});
+    }
+    all.list_ends.push_back(all.inputs.size());
   }
   return all;
 }
@@ -126,13 +136,20 @@ void RowCodec::Unpool(const CompactBatch& batch, MatrixView<const float> gradien
   const size_t lists = batch.list_count();
   const size_t least = kLeastSamples * lists / std::max<size_t>(batch.batch_size, 1) + 1;
   for_each_part(lists, least, [&](size_t first, size_t end) {
-    std::vector<PoolingInput> of_part;
-    for (size_t f = 0; f < all.inputs.size(); ++f) {
-      const size_t list = batch.list_of(f);
-      if (first <= list && list < end) of_part.push_back(all.inputs[f]);
-    }
-    simurgh::Unpool(of_part, /*first=*/0, gradients, row_gradients);
+    AddGradients(all, first, end, /*first=*/0, gradients, row_gradients);
   });
+}
+
+void RowCodec::AddGradients(const Inputs& all, size_t first_list, size_t end_list, size_t first,
+                            MatrixView<const float> gradients, std::span<float> row_gradients) {
+  for (size_t row = 0; row < gradients.rows(); row += kSamplesAtOnce) {
+    const auto part = gradients.Rows(row, std::min(kSamplesAtOnce, gradients.rows() - row));
+    for (size_t list = first_list; list < end_list; ++list) {
+      const size_t begin = list == 0 ? 0 : all.list_ends[list - 1];
+      simurgh::Unpool(std::span(all.inputs).subspan(begin, all.list_ends[list] - begin),
+                      first + row, part, row_gradients);
+    }
+  }
 }
 
 bool SendsRowGradients(const EmbeddingWire& wire, const RowCodec& rows, const CompactBatch& batch,

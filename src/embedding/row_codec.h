@@ -53,7 +53,8 @@ class RowCodec {
   struct Inputs {
     std::vector<uint64_t> positions;   // (ids) first float of each row.
     size_t floats = 0;                 // Size of all rows.
-    std::vector<PoolingInput> inputs;  // (features); views of `positions` and of the batch.
+    std::vector<PoolingInput> inputs;  // (features) in order of lists, then features.
+    std::vector<size_t> list_ends;     // (lists) end of each list's inputs.
   };
   Inputs InputsOf(const CompactBatch& batch) const;
 
@@ -70,6 +71,9 @@ class RowCodec {
   // feature pooled by max.
   void Unpool(const CompactBatch& batch, MatrixView<const float> gradients,
               std::span<float> row_gradients, ForEachPart for_each_part) const;
+  // Adds those of the samples from `first` on, and of the lists in [first_list, end_list).
+  static void AddGradients(const Inputs& all, size_t first_list, size_t end_list, size_t first,
+                           MatrixView<const float> gradients, std::span<float> row_gradients);
 
  private:
   // Decodes the rows of the ids in [first, end).

@@ -208,7 +208,7 @@ void HostedNetwork::Encode(Exchange& exchange, std::span<const float> gradients)
         for (float& number : scaled) number *= exchange.gradient_scale;
         part = {scaled.data(), part.rows(), part.columns()};
       }
-      Unpool(all.inputs, first, part, sums);
+      RowCodec::AddGradients(all, 0, all.list_ends.size(), first, part, sums);
     });
     return;
   }
