@@ -21,7 +21,6 @@
 #include "base/mutex.h"
 #include "config/cluster_config.h"
 #include "config/serving_config.h"
-#include "data/reading/arrow_source.h"
 #include "model/model_directory.h"
 #include "predict/model_version.h"
 #include "predict/predictor.h"
@@ -30,6 +29,7 @@
 #include "services/library/inputs.h"
 #include "services/library/interface.h"
 #include "services/library/memory.h"
+#include "services/library/table_reader.h"
 #include "services/library/versions.h"
 #include "services/runtime/signals_blocked.h"
 #include "services/serving/row_servers.h"
@@ -41,8 +41,6 @@ namespace simurgh {
 namespace {
 
 using Version = std::shared_ptr<const ModelVersion>;
-
-constexpr size_t kBatchRows = 4'096;
 
 // The arrays of a simurgh_result.
 struct ResultMemory {
@@ -119,7 +117,10 @@ struct simurgh_model {
   void GiveBack(simurgh::Predictor predictor);
   simurgh::Status Read(ArrowArrayStream* table, bool predicts, simurgh_result* result);
   simurgh::Status ReadBatches(const simurgh::ModelVersion& version, simurgh::Predictor& predictor,
-                              ArrowArrayStream* table, bool predicts, simurgh_result* result);
+                              simurgh::TableReader& tables, bool predicts, simurgh_result* result);
+  // Returns a reader of the version's tables. The caller gives it back.
+  std::unique_ptr<simurgh::TableReader> TakeReader(const simurgh::Version& version);
+  void GiveBack(std::unique_ptr<simurgh::TableReader> reader);
   simurgh::Status Rows(const char* feature, std::span<const uint64_t> ids, float* weights,
                        uint8_t* found);
 
@@ -136,6 +137,7 @@ struct simurgh_model {
   simurgh::Mutex mutex;
   simurgh::Version first ABSL_GUARDED_BY(mutex);  // Null once `versions` has loaded one.
   std::vector<simurgh::Predictor> free ABSL_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<simurgh::TableReader>> free_readers ABSL_GUARDED_BY(mutex);
 };
 
 using simurgh::Status;
@@ -242,33 +244,44 @@ void simurgh_model::GiveBack(simurgh::Predictor predictor) {
   free.push_back(std::move(predictor));
 }
 
+std::unique_ptr<simurgh::TableReader> simurgh_model::TakeReader(const simurgh::Version& version) {
+  {
+    const simurgh::MutexLock lock(mutex);
+    while (!free_readers.empty()) {
+      std::unique_ptr<simurgh::TableReader> reader = std::move(free_readers.back());
+      free_readers.pop_back();
+      if (reader->Fits(version)) return reader;
+    }
+  }
+  return std::make_unique<simurgh::TableReader>(version);
+}
+
+void simurgh_model::GiveBack(std::unique_ptr<simurgh::TableReader> reader) {
+  const simurgh::MutexLock lock(mutex);
+  free_readers.push_back(std::move(reader));
+}
+
 Status simurgh_model::Read(ArrowArrayStream* table, bool predicts, simurgh_result* result) {
   SIMURGH_RETURN_IF_ERROR(
       simurgh::library::CheckSize(result->size, sizeof(*result), "simurgh_result"));
   SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
   SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
-  const Status status = ReadBatches(*version, predictor, table, predicts, result);
-  if (status.ok()) GiveBack(std::move(predictor));
-  return simurgh::ReadError(status);
+  std::unique_ptr<simurgh::TableReader> tables = TakeReader(version);
+  Status status = tables->Begin(table);
+  if (status.ok()) status = ReadBatches(*version, predictor, *tables, predicts, result);
+  if (!status.ok()) return simurgh::ReadError(status);
+  GiveBack(std::move(predictor));
+  GiveBack(std::move(tables));
+  return absl::OkStatus();
 }
 
 Status simurgh_model::ReadBatches(const simurgh::ModelVersion& version,
-                                  simurgh::Predictor& predictor, ArrowArrayStream* table,
+                                  simurgh::Predictor& predictor, simurgh::TableReader& tables,
                                   bool predicts, simurgh_result* result) {
-  const simurgh::ClusterConfig& config = version.config();
-  simurgh::DataConfig data = config.data;
-  data.on_bad_row = simurgh::DataConfig::OnBadRow::kSkip;
-  data.max_bad_share = 1;
-  std::vector<bool> is_good;
-  const auto tables = simurgh::NewArrowTableBatcher(
-      data, config.features, simurgh::kBatchRows,
-      {.on_result = [&](bool in_batch) { is_good.push_back(in_batch); }, .ignore_labels = true});
-  SIMURGH_RETURN_IF_ERROR(tables->Add(table));
-  tables->End();
   auto memory = std::make_shared<simurgh::ResultMemory>();
   std::vector<float> probabilities;
   while (true) {
-    SIMURGH_ASSIGN_OR_RETURN(std::optional<simurgh::Batch> batch, tables->Next());
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<simurgh::Batch> batch, tables.Next());
     if (!batch) break;
     if (predicts) {
       SIMURGH_RETURN_IF_ERROR(predictor.Predict(version, *batch, probabilities));
@@ -282,8 +295,9 @@ Status simurgh_model::ReadBatches(const simurgh::ModelVersion& version,
                          batch->dense.values.end());
   }
   const simurgh_inputs& known = inputs->get();
+  const std::vector<bool>& is_good = tables.is_good();
   *result = {.size = sizeof(*result), .step = version.step(), .rows = is_good.size()};
-  result->bad_rows = tables->skipped_rows();
+  result->bad_rows = tables.bad_rows();
   if (predicts) {
     simurgh::Spread(is_good, known.label_count, memory->outputs);
     result->outputs = memory->outputs.data();

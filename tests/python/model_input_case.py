@@ -129,6 +129,15 @@ expect((tags[1:] == usual[1:]).all() and np.isfinite(tags[0]), "a list of a mill
 odd = with_column("user", ["\0", "\ufffd", "", " ", "🙂", "a\nb", '"', ","] + ["x"] * 12)
 expect(np.isfinite(model.predict(odd)).all(), "unusual texts")
 
+# --- A call keeps no memory of its table, and texts of an earlier one count no more.
+expect(not simurgh._columns._kept, "tables of dicts are released")
+texts = rows["user"].cast(polars.String)
+for turn in range(300):
+    order = random.permutation(20)
+    values = texts.gather(order)
+    found = model.predict(rows[order].with_columns(values.cast(polars.Categorical)))
+    expect(np.allclose(found, usual[order], atol=1e-6), f"categories, turn {turn}")
+
 # --- Rows by id.
 program("simurgh", "export", "embeddings", "--model", "model", "--table", "user", "--output", "user.npz")
 exported = np.load("user.npz")

@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import functools
 import os
 import threading
 
@@ -29,12 +30,17 @@ class Features:
         self.bad_rows = result.bad_rows
         self.dense, self.masks = dense_of(inputs, memory, result.dense, rows)
         self.joined = array_of(memory, result.embeddings, (rows, inputs.embedding_width))
+        self._features = inputs.features
 
-        self.embeddings = {}
-        for feature in inputs.features:
-            columns = self.joined[:, feature.columns]
-            shape = (rows, feature.rows, feature.dim) if feature.rows > 1 else (rows, feature.dim)
-            self.embeddings[feature.name] = columns.reshape(shape)
+    @functools.cached_property
+    def embeddings(self):
+        rows = len(self.joined)
+        return {
+            feature.name: self.joined[:, feature.columns].reshape(
+                (rows, feature.rows, feature.dim) if feature.rows > 1 else (rows, feature.dim)
+            )
+            for feature in self._features
+        }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -564,6 +564,17 @@ Status ArrowRows::Take(std::shared_ptr<const ArrowOwner<ArrowArray>> batch, size
   return absl::OkStatus();
 }
 
+void ArrowRows::Release() {
+  rows_ = 0;
+  batch_.reset();
+  for (Column& column : columns_) {
+    column.dictionary.reset();
+    if (column.dictionaries == nullptr) continue;
+    const MutexLock lock(column.dictionaries->mutex);
+    column.dictionaries->last.reset();  // It is found by addresses of the batch.
+  }
+}
+
 StatusOr<std::pair<int64_t, int64_t>> ArrowRows::Column::ListOf(int64_t row) const {
   const int64_t place = lists.offset + row;
   if (!IsSet(lists.validity, place)) return std::pair<int64_t, int64_t>(0, 0);

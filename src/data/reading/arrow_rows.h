@@ -115,6 +115,9 @@ class ArrowRows {
   // for arrays that do not fit the schema.
   Status Take(std::shared_ptr<const ArrowOwner<ArrowArray>> batch, size_t first, size_t count);
 
+  // Releases the record batch, whose rows can no longer be read.
+  void Release();
+
   size_t rows() const { return rows_; }
 
   // Sets the cell of each column, or of each that is not hashed. cells: one per column. Requires

@@ -303,6 +303,14 @@ class TableFile final : public ArrowFile {
  public:
   // Takes over the stream.
   explicit TableFile(ArrowArrayStream* stream) : stream_(std::exchange(*stream, {})) {}
+  // The columns of a table that are read.
+  struct Selection {
+    std::vector<size_t> columns;
+    size_t children = 0;  // Number of the table's columns.
+  };
+  // Takes over a stream with a selection of a table with an equal schema.
+  TableFile(ArrowArrayStream* stream, Selection selection)
+      : stream_(std::exchange(*stream, {})), selection_(std::move(selection)) {}
   TableFile(const TableFile&) = delete;
   TableFile& operator=(const TableFile&) = delete;
   ~TableFile() override {
@@ -315,20 +323,24 @@ class TableFile final : public ArrowFile {
     return schema;
   }
   StatusOr<ArrowOwner<ArrowSchema>> Select(std::span<const size_t> columns) override {
-    columns_.assign(columns.begin(), columns.end());
+    selection_.columns.assign(columns.begin(), columns.end());
     SIMURGH_ASSIGN_OR_RETURN(auto schema, Schema());
-    children_ = static_cast<size_t>(schema.get()->n_children);
-    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowSchema>>(std::move(schema)), columns_);
+    selection_.children = static_cast<size_t>(schema.get()->n_children);
+    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowSchema>>(std::move(schema)),
+                      selection_.columns);
   }
   StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() override {
     ArrowOwner<ArrowArray> rows;
     if (stream_.get_next(&stream_, rows.get()) != 0) return Failure("its rows");
     if (rows.get()->release == nullptr) return std::nullopt;
-    if (rows.get()->n_children != static_cast<int64_t>(children_) || rows.get()->offset != 0) {
+    if (rows.get()->n_children != static_cast<int64_t>(selection_.children) ||
+        rows.get()->offset != 0) {
       return absl::InvalidArgumentError("a record batch does not fit the schema");
     }
-    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowArray>>(std::move(rows)), columns_);
+    return ChildrenOf(std::make_shared<const ArrowOwner<ArrowArray>>(std::move(rows)),
+                      selection_.columns);
   }
+  const Selection& selection() const { return selection_; }
 
  private:
   Status Failure(const char* what) {
@@ -339,8 +351,7 @@ class TableFile final : public ArrowFile {
   }
 
   ArrowArrayStream stream_;
-  std::vector<size_t> columns_;
-  size_t children_ = 0;
+  Selection selection_;
 };
 
 void AppendText(const Cell& cell, char separator, std::string& text) {
@@ -453,6 +464,10 @@ class ArrowParser final : public BlockParser {
       }
       builder.SetIds(one.of.feature, ids, ends);
     }
+  }
+
+  void Release() override {
+    if (rows_) rows_->Release();
   }
 
   std::string TakeWarning() override { return parser_->TakeWarning(); }
@@ -598,6 +613,12 @@ class ArrowSource : public ArrowRecords {
   }
 
  protected:
+  // Goes before the first row of data whose schema and columns are those of the open file.
+  void OpenSame(std::unique_ptr<ArrowFile> file) {
+    Close();
+    file_ = std::move(file);
+  }
+
   // Goes before the first row of data that is no file.
   Status OpenData(StatusOr<std::unique_ptr<ArrowFile>> data) {
     Close();
@@ -711,7 +732,17 @@ class TableSource final : public ArrowSource {
   TableSource(const DataConfig& config, const ReadOptions& options)
       : ArrowSource(/*module=*/nullptr, config, {"table"}, options) {}
 
-  Status Add(ArrowArrayStream* table) { return OpenData(std::make_unique<TableFile>(table)); }
+  Status Add(ArrowArrayStream* table) {
+    auto file = std::make_unique<TableFile>(table);
+    const TableFile& opened = *file;
+    SIMURGH_RETURN_IF_ERROR(OpenData(std::move(file)));
+    selection_ = opened.selection();
+    return absl::OkStatus();
+  }
+  // Takes over a table with the schema of the last one.
+  void AddLike(ArrowArrayStream* table) {
+    OpenSame(std::make_unique<TableFile>(table, selection_));
+  }
   void End() { has_ended_ = true; }
 
   bool is_idle() const override { return !has_ended_; }
@@ -720,7 +751,18 @@ class TableSource final : public ArrowSource {
 
  private:
   bool has_ended_ = false;
+  TableFile::Selection selection_;  // Of the last table.
 };
+
+// Appends the types and names of a schema.
+void AppendSchema(const ArrowSchema& schema, std::string& text) {
+  absl::StrAppend(&text, schema.format, ":", schema.name == nullptr ? "" : schema.name, "(");
+  for (int64_t child = 0; child < schema.n_children; ++child) {
+    AppendSchema(*schema.children[child], text);
+  }
+  if (schema.dictionary != nullptr) AppendSchema(*schema.dictionary, text);
+  text.push_back(')');
+}
 
 }  // namespace
 
@@ -814,6 +856,21 @@ class TableBatcher final : public ArrowTableBatcher {
         options_(options) {}
 
   Status Add(ArrowArrayStream* table) override {
+    if (options_.short_batches) {
+      ArrowOwner<ArrowSchema> schema;
+      const bool has_schema = table->get_schema(table, schema.get()) == 0;
+      std::string text;
+      if (has_schema) AppendSchema(*schema.get(), text);
+      if (source_ != nullptr && text == schema_) {
+        source_->AddLike(table);
+        return absl::OkStatus();
+      }
+      // A parser hashes the columns that the first table's types allow.
+      skipped_before_ = skipped_rows();
+      source_ = nullptr;
+      reader_ = nullptr;
+      schema_ = has_schema ? std::move(text) : "";
+    }
     if (source_ != nullptr) return source_->Add(table);
     auto source = std::make_unique<TableSource>(config_, options_);
     SIMURGH_RETURN_IF_ERROR(source->Add(table));
@@ -836,7 +893,7 @@ class TableBatcher final : public ArrowTableBatcher {
   }
 
   uint64_t skipped_rows() const override {
-    return reader_ == nullptr ? 0 : reader_->skipped_rows();
+    return skipped_before_ + (reader_ == nullptr ? 0 : reader_->skipped_rows());
   }
 
  private:
@@ -850,6 +907,8 @@ class TableBatcher final : public ArrowTableBatcher {
   const std::vector<FeatureConfig> features_;
   const size_t batch_size_;
   const ReadOptions options_;
+  std::string schema_;             // Of the last table, with short_batches.
+  uint64_t skipped_before_ = 0;    // Of earlier readers.
   TableSource* source_ = nullptr;  // The reader's; null before the first table.
   std::unique_ptr<BatchReader> reader_;
 };

@@ -58,14 +58,16 @@ class ArrowTableBatcher {
   // Takes over a table. Requires that Next() has returned nothing since the last one. Errors: those
   // of OpenRowSource; INVALID_ARGUMENT for a column of another type than that of the first table.
   virtual Status Add(ArrowArrayStream* table) = 0;
-  // Returns the next full batch; nothing: it needs another table. After End(), the last batch may
-  // have fewer samples. Its progress counts the rows of all tables. Errors: those of BatchReader.
+  // Returns the next full batch; nothing: it needs another table. After End(), and with
+  // short_batches at the end of each table, the last batch may have fewer samples. Its progress
+  // counts the rows of all tables. Errors: those of BatchReader.
   virtual StatusOr<std::optional<Batch>> Next() = 0;
   // No table follows.
   virtual void End() = 0;
   virtual uint64_t skipped_rows() const = 0;
 };
-// options: keep_negatives, seed, ignore_labels and on_result apply.
+// options: keep_negatives, seed, ignore_labels, on_result and short_batches apply. With the last
+// one, tables may differ in the types of their columns, and equal ones cost less.
 std::unique_ptr<ArrowTableBatcher> NewArrowTableBatcher(const DataConfig& config,
                                                         const std::vector<FeatureConfig>& features,
                                                         size_t batch_size,

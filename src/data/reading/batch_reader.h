@@ -87,6 +87,7 @@ struct ReadOptions {
   std::function<void(bool in_batch)> on_result;
   // Labels are 0 and weights 1, whatever their cells, and files or rows may lack their columns.
   bool ignore_labels = false;
+  bool short_batches = false;   // A batch also ends where an idle source has no more rows.
   bool are_lines = false;       // The files have the format of LinesOf().
   bool copies_skipped = false;  // `on_row` also gets columns of kind `skip`.
   // Number of threads, at least 1, that read and parse rows ahead of Next(); the batches do not

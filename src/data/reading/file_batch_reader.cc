@@ -153,6 +153,9 @@ class ParsedBlocks {
   // Ends a long skip of rows, now or later, with CANCELLED.
   void Stop() { stopped_ = true; }
 
+  // Frees the memory of the last block's rows. Requires one parser.
+  void Release() { parsers_.front()->Release(); }
+
   // Returns the source. Call only after a block without rows, or for AddTo().
   RowSource& source() { return *source_; }
 
@@ -315,7 +318,9 @@ class FileBatchReader final : public BatchReader {
         note_ = 0;
         text_ = 0;
         SIMURGH_RETURN_IF_ERROR(parsed_->status);
-        if (!parsed_->has_rows && rows_.source().is_idle()) {
+        if (!parsed_->has_rows && options_.short_batches) rows_.Release();
+        const bool ends_batch = options_.short_batches && builder_.size() > 0;
+        if (!parsed_->has_rows && !ends_batch && rows_.source().is_idle()) {
           Batch idle;
           idle.idle = true;
           // Rows in builder_ are in no batch yet, so the progress does not pass them.

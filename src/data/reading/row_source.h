@@ -80,6 +80,9 @@ class BlockParser {
   // ascending.
   virtual void AddColumns(const std::vector<uint32_t>& /*kept*/, BatchBuilder& /*builder*/) {}
 
+  // Frees the memory of the rows of blocks.
+  virtual void Release() {}
+
   // Takes a warning of a cell of the last parsed row, naming column, value and remedy; empty if
   // there is none.
   virtual std::string TakeWarning() = 0;
