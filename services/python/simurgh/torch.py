@@ -418,8 +418,8 @@ def predict(model, network, table, forward=None):
     """
     features = model.features(table)
     features.dense = torch.from_numpy(features.dense)
-    features.joined = torch.from_numpy(features.joined)
     features.embeddings = {name: torch.from_numpy(one) for name, one in features.embeddings.items()}
+    features.joined = torch.from_numpy(features.joined)  # The arrays of embeddings are made of it.
     features.masks = {name: torch.from_numpy(one) for name, one in features.masks.items()}
     was_training = network.training
     network.eval()
