@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -210,13 +211,37 @@ std::vector<ListedDaemon> DaemonsOf(const ClusterConfig& config) {
   return daemons;
 }
 
+StaleReads StaleReadsOf(const MetricsText& metrics, uint32_t staleness) {
+  if (staleness <= 1) return {};
+  // Buckets of ages end at 2^n - 1 steps.
+  const uint32_t age = std::bit_ceil(staleness) - 1;
+  const std::string ages = "simurgh_ps_table_row_age_steps";
+  const auto all = metrics.Sum(ages + "_count");
+  const auto young = metrics.Sum(ages + "_bucket", {{"le", absl::StrCat(age)}});
+  if (!all || !young) return {};
+  // Reads by other ranks in the same step lack nothing.
+  const double now = metrics.Sum(ages + "_bucket", {{"le", "0"}}).value_or(0);
+  return {.stale = *young - now, .all = *all, .age = age};
+}
+
 bool ClusterStatus::is_ready() const {
   return std::ranges::all_of(daemons, [](const auto& line) { return line.state == "ready"; });
 }
 
 ClusterStatus StatusOf(const std::vector<DaemonAnswers>& answers, double unix_time) {
   ClusterStatus status;
-  for (const DaemonAnswers& one : answers) status.daemons.push_back(LineOf(one, unix_time));
+  double staleness = 1;
+  for (const DaemonAnswers& one : answers) {
+    status.daemons.push_back(LineOf(one, unix_time));
+    const Number limit = one.now.Sum("simurgh_nn_staleness_limit_steps");
+    staleness = std::max(staleness, limit.value_or(1));
+  }
+  for (const DaemonAnswers& one : answers) {
+    const StaleReads reads = StaleReadsOf(one.now, static_cast<uint32_t>(staleness));
+    status.reads.stale += reads.stale;
+    status.reads.all += reads.all;
+    status.reads.age = std::max(status.reads.age, reads.age);
+  }
   status.bound = BoundOf(answers);
   return status;
 }
@@ -244,7 +269,15 @@ std::string ToTable(const ClusterStatus& status) {
       absl::StrAppend(&table, "  ", status.daemons[r - 1].reason, "\n");
     }
   }
-  return absl::StrCat(table, "bound by ", status.bound, "\n");
+  absl::StrAppend(&table, "bound by ", status.bound, "\n");
+  if (status.reads.are_many()) {
+    absl::StrAppendFormat(
+        &table,
+        "staleness: %.0f %% of the reads of rows can lack gradients of batches in "
+        "flight; in short runs this costs accuracy, use training.staleness: 1\n",
+        100 * status.reads.share());
+  }
+  return table;
 }
 
 std::string ToJson(const ClusterStatus& status) {
@@ -263,7 +296,10 @@ std::string ToJson(const ClusterStatus& status) {
                        {"checkpoint_step", number(line.checkpoint_step)},
                        {"checkpoint_age_seconds", number(line.checkpoint_age_seconds)}});
   }
-  const Json root{{"ready", status.is_ready()}, {"bound", status.bound}, {"daemons", daemons}};
+  const Json root{{"ready", status.is_ready()},
+                  {"bound", status.bound},
+                  {"stale_reads", status.reads.share()},
+                  {"daemons", daemons}};
   return root.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

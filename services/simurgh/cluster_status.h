@@ -49,8 +49,24 @@ struct DaemonLine {
   std::optional<double> checkpoint_age_seconds;
 };
 
+// Reads of rows that can lack gradients of batches in flight: those a few steps after the last read
+// of the row. With staleness 1 there are none.
+struct StaleReads {
+  double stale = 0;
+  double all = 0;
+  uint32_t age = 0;  // Most steps since the last read.
+
+  double share() const { return all == 0 ? 0 : stale / all; }
+  // Returns whether they can cost accuracy.
+  bool are_many() const { return share() >= 0.1; }
+};
+
+// metrics: of an embedding-ps. staleness: of the nn-workers.
+StaleReads StaleReadsOf(const MetricsText& metrics, uint32_t staleness);
+
 struct ClusterStatus {
   std::vector<DaemonLine> daemons;
+  StaleReads reads;   // Of all servers.
   std::string bound;  // The stage that bounds the throughput, with the numbers that show it.
 
   bool is_ready() const;  // Returns whether all daemons are ready.

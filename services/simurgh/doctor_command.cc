@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -60,7 +59,6 @@ constexpr double kMostSkew = 1;  // Seconds.
 constexpr double kNearBudget = 0.85;
 constexpr double kCheckpointIntervals = 3;
 constexpr double kManyRowsSkipped = 0.001;  // Share of the samples.
-constexpr double kManyStaleReads = 0.1;     // Share of the reads of rows.
 
 enum class Level { kOk, kWarn, kError };
 
@@ -332,18 +330,10 @@ void Doctor::CheckData(const std::string& name, const MetricsText& metrics) {
 }
 
 void Doctor::CheckStaleness(const std::string& name, const MetricsText& metrics) {
-  if (staleness_ == 1) return;
-  // Buckets of ages end at 2^n - 1 steps.
-  const uint32_t age = std::bit_ceil(staleness_) - 1;
-  const std::string ages = "simurgh_ps_table_row_age_steps";
-  const auto all = metrics.Sum(ages + "_count");
-  const auto young = metrics.Sum(ages + "_bucket", {{"le", absl::StrCat(age)}});
-  if (!all || !young) return;
-  // Reads by other ranks in the same step lack nothing.
-  const double stale = *young - metrics.Sum(ages + "_bucket", {{"le", "0"}}).value_or(0);
-  if (stale < kManyStaleReads * *all) return;
-  Warn(absl::StrCat(name, ": ", std::round(100 * stale / *all),
-                    " % of its reads of rows were 1 to ", age,
+  const StaleReads reads = StaleReadsOf(metrics, staleness_);
+  if (!reads.are_many()) return;
+  Warn(absl::StrCat(name, ": ", std::round(100 * reads.share()),
+                    " % of its reads of rows were 1 to ", reads.age,
                     " steps after the last one, so they can lack the gradients of batches in "
                     "flight. In short runs this costs accuracy; use training.staleness: 1"));
 }

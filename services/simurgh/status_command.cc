@@ -26,8 +26,8 @@ constexpr char kNotes[] =
     R"(Reads the metrics of every daemon of CONFIG, twice at an interval of one second.
 Prints a line for each: state, rows, resident memory, samples per second, mean staleness in
 steps, queue and last checkpoint. The queue has an nn-worker's batches read ahead, batches of
-an embedding worker's forward buffer, or requests of a server. The last line names the stage
-that bounds the throughput.
+an embedding worker's forward buffer, or requests of a server. The line after them names the
+stage that bounds the throughput. A last line tells if many reads of rows can lack gradients.
 
 Exit codes:
   0  all daemons are ready

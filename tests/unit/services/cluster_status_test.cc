@@ -94,7 +94,8 @@ TEST_CASE("The table has a line for each daemon, with the reason of one that is 
   CHECK_THAT(table, Contains("\n  waiting for embedding-ps 0\n"));
   CHECK_THAT(table, Contains("bound by nothing: no nn-worker trains now\n"));
   CHECK(ToJson(status) ==
-        "{\"ready\":false,\"bound\":\"nothing: no nn-worker trains now\",\"daemons\":["
+        "{\"ready\":false,\"bound\":\"nothing: no nn-worker trains now\",\"stale_reads\":"
+        "0.0,\"daemons\":["
         "{\"daemon\":\"embedding-ps/0\",\"state\":\"unreachable\",\"reason\":\"a:1: Connection "
         "refused\",\"rows\":null,\"memory_bytes\":null,\"samples_per_second\":null,\"staleness\":"
         "null,\"queue\":null,\"checkpoint_step\":null,\"checkpoint_age_seconds\":null},"
@@ -102,6 +103,29 @@ TEST_CASE("The table has a line for each daemon, with the reason of one that is 
         "embedding-ps 0\",\"rows\":null,\"memory_bytes\":null,\"samples_per_second\":null,"
         "\"staleness\":null,\"queue\":null,\"checkpoint_step\":null,\"checkpoint_age_seconds\":"
         "null}]}\n");
+}
+
+TEST_CASE("Many reads that can lack gradients are told with staleness above 1 only") {
+  const auto status_with = [](int staleness, int of_step, int young) {
+    const std::string ages = "simurgh_ps_table_row_age_steps";
+    return StatusOf({Ready("nn-worker", "",
+                           "simurgh_nn_staleness_limit_steps " + std::to_string(staleness) + "\n"),
+                     Ready("embedding-ps", "",
+                           ages + "_bucket{le=\"0\"} " + std::to_string(of_step) + "\n" + ages +
+                               "_bucket{le=\"3\"} " + std::to_string(young) + "\n" + ages +
+                               "_bucket{le=\"7\"} 90\n" + ages + "_count 100\n")},
+                    0);
+  };
+  CHECK(status_with(4, 10, 40).reads.share() == Approx(0.3));
+  CHECK(status_with(5, 10, 40).reads.share() == Approx(0.8));
+  CHECK_THAT(
+      ToTable(status_with(4, 10, 40)),
+      EndsWith("staleness: 30 % of the reads of rows can lack gradients of batches in flight; in "
+               "short runs this costs accuracy, use training.staleness: 1\n"));
+  CHECK_THAT(ToJson(status_with(4, 10, 40)), Contains("\"stale_reads\":0.3"));
+  for (const auto& few : {status_with(1, 10, 40), status_with(4, 10, 19)}) {
+    CHECK_THAT(ToTable(few), !Contains("lack gradients"));
+  }
 }
 
 TEST_CASE("The stage that takes the most time bounds the throughput") {
