@@ -148,6 +148,11 @@ TEST_CASE("The stage that takes the most time bounds the throughput") {
   CHECK_THAT(bound(waits, Worker("push", 2, 10), Server("push_rows", 0.5, 10)),
              StartsWith("network between embedding workers and servers: push of rows takes 200 ms "
                         "per batch, 50 ms of it in embedding-ps/3"));
+  // A pull that waits for the pushes of the step before it says nothing.
+  CHECK_THAT(bound(waits, Worker("pull", 2, 10) + Worker("push", 1, 10),
+                   Server("await_rows", 1.9, 10) + Server("push_rows", 0.8, 10)),
+             StartsWith("servers: push of rows takes 100 ms per batch, 80 ms of it in "
+                        "embedding-ps/3"));
   CHECK_THAT(bound(Stages(5, 5, 16), "", ""), StartsWith("nothing"));
 }
 
