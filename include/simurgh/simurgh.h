@@ -1,4 +1,4 @@
-/* The C interface of Simurgh: programs in any language train on a cluster.
+/* The C interface of Simurgh: programs in any language train on a cluster, predict and serve.
  *
  * C11, libsimurgh.so. Functions return SIMURGH_OK or another simurgh_code, and then
  * simurgh_last_error() has the text that the command line would print. Strings are UTF-8 and end in

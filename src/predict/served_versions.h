@@ -103,7 +103,7 @@ class ServedVersions {
   std::vector<uint64_t> Steps() const;
   // Returns the loaded versions, the newest one in use last.
   std::vector<std::shared_ptr<const ModelVersion>> Loaded() const;
-  // Returns the checkpoints that could not be used, and why, since a newer one is in use.
+  // Returns the checkpoints that were refused since the version in use was loaded, and why.
   struct Refused {
     uint64_t step = 0;
     std::string reason;
