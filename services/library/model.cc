@@ -1,6 +1,5 @@
 // The part of the C interface that uses trained models.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -155,7 +154,7 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
   simurgh::ModelVersion::Options loading{
       .overrides = serving.model_overrides,
       .allow_plugins = options.allows_plugins != 0,
-      .hot_row_bytes = serving.hot_row_bytes / std::max(1U, std::thread::hardware_concurrency()),
+      .hot_row_bytes = serving.hot_row_bytes / simurgh::ThreadsOf(serving),
       .row_precision = serving.row_precision,
       .maps_rows = serving.rows == simurgh::ServingConfig::Rows::kMapped,
       .allow_hosted = true};

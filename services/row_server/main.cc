@@ -1,10 +1,8 @@
 // row-server: serves a share of the rows of a trained model, read only, until it is stopped.
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -114,8 +112,7 @@ class RowServer : public Daemon {
                                .maps_rows = serving.rows == ServingConfig::Rows::kMapped},
                    .users = &users_},
                   context.metrics()),
-        compute_(serving.threads > 0 ? serving.threads
-                                     : std::max(1U, std::thread::hardware_concurrency())),
+        compute_(ThreadsOf(serving)),
         listener_(context) {}
 
   const RowShare share_;

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,10 +10,6 @@ namespace {
 
 std::string VersionOf(const ServingConfig& config) {
   return config.version ? absl::StrCat(*config.version) : "latest";
-}
-
-uint32_t ThreadsOf(const ServingConfig& config) {
-  return config.threads > 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
 ModelVersion::Options LoadingOf(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,

@@ -61,6 +61,9 @@ struct ServingConfig {
   std::vector<std::string> model_overrides;
 };
 
+// Returns the number of threads that predict or search rows.
+uint32_t ThreadsOf(const ServingConfig& config);
+
 // Reads the section of a file, and, with serving.servers, the section `rpc` and
 // cluster.token_file; others are not read. path: empty for defaults. Each override is
 // "section.key=value". An override of a key that is not read is added to model_overrides. Errors:

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -78,8 +80,8 @@ void ReadServers(MapReader& in, ServingConfig* config) {
 }
 
 void ReadWork(MapReader& in, ServingConfig* config) {
-  in.Integer("threads", "threads that predict; 0: one for each processor", &config->threads, 0,
-             256);
+  in.Integer("threads", "threads that predict; 0: one for each processor, 8 with `rows: mapped`",
+             &config->threads, 0, 256);
   in.Choice("rows",
             "place of the rows; `memory`; `mapped`: their files, for models larger than the "
             "memory; `remote`: the processes of `servers`",
@@ -209,6 +211,13 @@ void ReadServing(MapReader& root, const std::string& folder, ServingConfig* conf
     ReadLimits(in, config);
     ReadProtection(in, folder, config);
   });
+}
+
+uint32_t ThreadsOf(const ServingConfig& config) {
+  // Threads that read mapped rows wait for the disk together.
+  const uint32_t for_each = config.rows == ServingConfig::Rows::kMapped ? 8 : 1;
+  return config.threads > 0 ? config.threads
+                            : for_each * std::max(1U, std::thread::hardware_concurrency());
 }
 
 StatusOr<ServingConfig> LoadServingConfig(const std::string& path,

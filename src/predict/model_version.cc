@@ -151,8 +151,10 @@ constexpr uint64_t kMaxProbeBytes = uint64_t{256}
 // precision, and networks of programs, differ between devices, and rows of lower precision from
 // those of the training.
 double Tolerance(const ClusterConfig& config, VectorPrecision rows) {
-  const bool is_exact = config.nn_worker.precision == ComputePrecision::kF32 &&
-                        !config.model.is_hosted() && rows == VectorPrecision::kF32;
+  if (rows == VectorPrecision::kInt8) return 5e-2;
+  if (rows == VectorPrecision::kBf16) return 2e-2;
+  const bool is_exact =
+      config.nn_worker.precision == ComputePrecision::kF32 && !config.model.is_hosted();
   return is_exact ? 1e-6 : 1e-2;
 }
 
