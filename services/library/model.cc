@@ -51,6 +51,7 @@ struct ResultMemory {
 // Moves the rows of good inputs to their places among all inputs, and fills the others with NaN.
 void Spread(const std::vector<bool>& is_good, size_t width, std::vector<float>& numbers) {
   size_t next = numbers.size();
+  if (next == is_good.size() * width) return;
   numbers.resize(is_good.size() * width);
   for (size_t row = is_good.size(); row-- > 0;) {
     for (size_t i = width; i-- > 0;) {

@@ -72,6 +72,15 @@ def _text(cell):
 
 
 def _of_objects(cells):
+    kinds = set(map(type, cells))
+    if kinds == {str}:
+        joined = "".join(cells)
+        if joined.translate(_LINE_ENDS) == joined:
+            return list(cells)
+    elif kinds == {float}:
+        return np.array(cells, np.float64)
+    elif kinds == {int} and -(2**63) <= min(cells) and max(cells) < 2**63:
+        return np.array(cells, np.int64)
     missing = [_is_missing(cell) for cell in cells]
     known = [cell for cell, is_missing in zip(cells, missing) if not is_missing]
     kinds = set(map(type, known))

@@ -11,6 +11,7 @@ from ._columns import Columns, columns_of
 from ._library import InvalidError
 from .worker import inputs_of
 
+_pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
 _WAIT_S = 0.2  # Python handles signals between two waits.
 
 
@@ -221,9 +222,10 @@ def pointer_of(table):
     if isinstance(table, Columns):
         return table.stream()
     try:
-        capsule = stream_of(table)
+        export = getattr(table, "__arrow_c_stream__", None)
+        capsule = stream_of(table) if export is None else export()
     except ImportError:  # pandas makes streams by pyarrow.
         if not _is_pandas(table):
             raise
         return Columns(columns_of(table)).stream()
-    return capsule, ctypes.c_void_p(ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream"))
+    return capsule, ctypes.c_void_p(_pointer_in(capsule, b"arrow_array_stream"))

@@ -89,8 +89,9 @@ class Model:
     def __init__(self, path, *, version=None, follow=False, overrides=(), allow_plugins=False, log_level=None,
                  rows="memory", row_precision="f32"):
         self._handle = None
-        self._state = threading.Condition()  # Of the handle, and of the number of calls that use it.
+        self._lock = threading.Lock()  # Of the handle, and of the number of calls that use it.
         self._calls = 0
+        self._unused = threading.Event()  # Set at the end of the last call after the close.
         self.path = os.fspath(path)
         texts = [text.encode() for text in overrides]
         options = _library.ModelOptions(
@@ -202,24 +203,27 @@ class Model:
         return result
 
     def _call(self, function, *arguments):
-        with self._state:
-            if self._handle is None:
+        with self._lock:
+            handle = self._handle
+            if handle is None:
                 raise InvalidError("the model is closed; open it again")
             self._calls += 1
-            handle = self._handle
         try:
             _library.check(function(handle, *arguments))
         finally:
-            with self._state:
+            with self._lock:
                 self._calls -= 1
-                self._state.notify_all()
+                if self._calls == 0 and self._handle is None:
+                    self._unused.set()
 
     def close(self):
         """Frees the model, once calls of other threads have ended. Arrays that it has returned stay valid."""
-        with self._state:
+        with self._lock:
             handle, self._handle = self._handle, None
-            self._state.wait_for(lambda: self._calls == 0)
+            if self._calls == 0:
+                self._unused.set()
         if handle is not None:
+            self._unused.wait()
             _library.check(_library.LIBRARY.simurgh_model_close(handle))
 
     def __enter__(self):

@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import functools
 import os
 import signal
 import threading
@@ -57,6 +58,11 @@ class Inputs:
     def dims(self):
         """The dims of the features, by name."""
         return {feature.name: feature.dim for feature in self.features}
+
+    @functools.cached_property
+    def masked(self):
+        """The features with a mask."""
+        return [feature for feature in self.features if feature.mask_width > 0]
 
     @property
     def dense_width(self):
@@ -151,8 +157,10 @@ def array_of(memory, address, shape):
 
 def dense_of(inputs, memory, address, rows):
     """Returns (dense, masks): the dense columns of a task or result, and by feature those of its mask."""
-    masked = [feature for feature in inputs.features if feature.mask_width > 0]
     width = inputs.dense_width
+    masked = inputs.masked
+    if not masked:
+        return array_of(memory, address, (rows, width)), {}
     every = array_of(memory, address, (rows, width + sum(feature.mask_width for feature in masked)))
     masks = {
         feature.name: every[:, feature.first_mask_column : feature.first_mask_column + feature.mask_width]

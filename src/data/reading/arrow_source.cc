@@ -756,7 +756,10 @@ class TableSource final : public ArrowSource {
 
 // Appends the types and names of a schema.
 void AppendSchema(const ArrowSchema& schema, std::string& text) {
-  absl::StrAppend(&text, schema.format, ":", schema.name == nullptr ? "" : schema.name, "(");
+  if (schema.format != nullptr) text.append(schema.format);
+  text.push_back(':');
+  if (schema.name != nullptr) text.append(schema.name);
+  text.push_back('(');
   for (int64_t child = 0; child < schema.n_children; ++child) {
     AppendSchema(*schema.children[child], text);
   }
@@ -860,6 +863,7 @@ class TableBatcher final : public ArrowTableBatcher {
       ArrowOwner<ArrowSchema> schema;
       const bool has_schema = table->get_schema(table, schema.get()) == 0;
       std::string text;
+      text.reserve(schema_.size() + 1);
       if (has_schema) AppendSchema(*schema.get(), text);
       if (source_ != nullptr && text == schema_) {
         source_->AddLike(table);
