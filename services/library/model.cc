@@ -96,7 +96,7 @@ StatusOr<ServingConfig> ServingOf(const simurgh_model_options& options) {
     settings.push_back(absl::StrCat("serving.servers=", YamlText(rows)));
   }
   if (options.row_precision != nullptr) {
-    settings.push_back(absl::StrCat("serving.row_precision=", YamlText(options.row_precision)));
+    settings.push_back(absl::StrCat("serving.row_precision=", options.row_precision));
   }
   return LoadServingConfig("", settings);
 }

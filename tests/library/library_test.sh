@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# library_test.sh LIBRARY EXAMPLE MISTAKES SERVE: programs in C train and serve by libsimurgh.so, which shows only the functions of its header.
+# library_test.sh LIBRARY EXAMPLE MISTAKES SERVE ROWS ROW_SERVER: programs in C train and serve by libsimurgh.so, which shows only the functions of its header.
 set -euo pipefail
-library=$1 example=$2 mistakes=$3 serve=$4
+library=$1 example=$2 mistakes=$3 serve=$4 rows=$5 row_server=$6
 root=$PWD
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -58,5 +58,41 @@ sys.exit(far > 1e-6)
 CODE
 kill $server
 wait $server || fail "the server ended with code $?: $(cat serve.txt)"
+
+# Rows by id are the same from memory, from mapped files and from servers.
+ids=$(python3 - model/step-*/rows/workclass/0.safetensors <<'CODE'
+import json, struct, sys
+path = max(sys.argv[1:], key=lambda path: int(path.split("step-")[1].split("/")[0]))
+content = open(path, "rb").read()
+length = struct.unpack("<Q", content[:8])[0]
+begin, end = json.loads(content[8:8 + length])["id"]["data_offsets"]
+print(*struct.unpack(f"<{(end - begin) // 8}Q", content[8 + length + begin:8 + length + end]), 12345)
+CODE
+)
+servers=unix://$folder/rows0,unix://$folder/rows1
+pids=() places=0
+for i in 0 1; do
+  "$row_server" --model model --set "serving.servers=$servers" --index $i 2>row-server.$i &
+  pids+=($!)
+done
+for place in memory mapped "$servers"; do
+  places=$((places + 1))
+  # shellcheck disable=SC2086
+  "$rows" model "$place" f32 workclass $ids >"rows.$places" || fail "rows of $place: code $?"
+done
+grep --quiet '^1 ' rows.1 && grep --quiet '^0 0 ' rows.1 || fail "no rows: $(head -n 3 rows.1)"
+cmp rows.1 rows.2 && cmp rows.1 rows.3 || fail "rows differ by their place"
+# shellcheck disable=SC2086
+"$rows" model "$servers" int8 workclass $ids >rows.4 || fail "rows of int8: code $?"
+paste -d ' ' rows.1 rows.4 | awk '{ half = NF / 2
+  for (i = 1; i <= half; ++i) { far = $i - $(i + half); if (far < 0) far = -far; if (far > most) most = far }
+} END { print "largest difference of int8:", most; exit !(most > 0 && most < 0.02) }' || fail "rows of int8 are far from those of f32"
+kill "${pids[@]}"
+wait "${pids[@]}" || fail "row-server ended with code $?"
+for bad in "disk f32;rows: 'disk' is neither" "memory int4;'int4' is unknown" "mapped int8;mapped rows have" "unix://$folder/none f32;cannot reach"; do
+  # shellcheck disable=SC2086
+  "$rows" model ${bad%%;*} workclass 1 2>error.txt && fail "$bad is no error"
+  grep --quiet --fixed-strings -- "${bad#*;}" error.txt || fail "the error lacks ${bad#*;}: $(cat error.txt)"
+done
 "$mistakes" adult.yaml || fail "mistakes ended with code $?"
 exit $((failures > 0))
