@@ -41,15 +41,31 @@ namespace {
 
 using Version = std::shared_ptr<const ModelVersion>;
 
+// Leaves new elements as they are in memory, since all are set.
+template <typename T>
+struct Unset : std::allocator<T> {
+  template <typename Other>
+  struct rebind {
+    using other = Unset<Other>;
+  };
+  template <typename Element>
+  void construct(Element* /*element*/) {}
+  template <typename Element, typename... Values>
+  void construct(Element* element, Values&&... values) {
+    std::construct_at(element, std::forward<Values>(values)...);
+  }
+};
+using Floats = std::vector<float, Unset<float>>;
+
 // The arrays of a simurgh_result.
 struct ResultMemory {
-  std::vector<float> outputs;
-  std::vector<float> dense;
-  std::vector<float> embeddings;
+  Floats outputs;
+  Floats dense;
+  Floats embeddings;
 };
 
 // Moves the rows of good inputs to their places among all inputs, and fills the others with NaN.
-void Spread(const std::vector<bool>& is_good, size_t width, std::vector<float>& numbers) {
+void Spread(const std::vector<bool>& is_good, size_t width, Floats& numbers) {
   size_t next = numbers.size();
   if (next == is_good.size() * width) return;
   numbers.resize(is_good.size() * width);
@@ -288,9 +304,12 @@ Status simurgh_model::ReadBatches(const simurgh::ModelVersion& version,
       memory->outputs.insert(memory->outputs.end(), probabilities.begin(), probabilities.end());
       continue;
     }
-    SIMURGH_ASSIGN_OR_RETURN(const auto embeddings, predictor.Embeddings(version, *batch));
-    const std::span<const float> numbers = embeddings.flat();
-    memory->embeddings.insert(memory->embeddings.end(), numbers.begin(), numbers.end());
+    const size_t width = inputs->get().embedding_width;
+    const size_t before = memory->embeddings.size();
+    memory->embeddings.resize(before + batch->size() * width);
+    SIMURGH_RETURN_IF_ERROR(predictor.SetEmbeddings(
+        version, *batch,
+        simurgh::MatrixView<float>(memory->embeddings.data() + before, batch->size(), width)));
     memory->dense.insert(memory->dense.end(), batch->dense.values.begin(),
                          batch->dense.values.end());
   }

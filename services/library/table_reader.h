@@ -39,7 +39,7 @@ class TableReader {
  private:
   const std::weak_ptr<const ModelVersion> version_;
   std::vector<bool> is_good_;
-  uint64_t bad_before_ = 0;  // Of earlier tables.
+  uint64_t bad_before_ = 0;  // Earlier tables had these.
   std::unique_ptr<ArrowTableBatcher> tables_;
 };
 

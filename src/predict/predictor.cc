@@ -57,8 +57,8 @@ struct Predictor::State {
     codec.Encode(matrix, /*factor=*/1, std::nullopt, bytes);
     codec.Decode(bytes, /*factor=*/1, matrix);
   }
-  // Sets `embeddings`, (B, width), as they arrive at a trainer.
-  MatrixView<const float> Pool(const CompactBatch& batch);
+  // Sets the embeddings, (B, width), as they arrive at a trainer.
+  void Pool(const CompactBatch& batch, MatrixView<float> matrix);
 
   const std::shared_ptr<const ModelVersion::Common> shared;
   const ModelVersion::Common& common;
@@ -159,11 +159,7 @@ void Predictor::State::CountIds(const CompactBatch& batch) {
   }
 }
 
-MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
-  const size_t samples = batch.batch_size;
-  const size_t width = common.layout.embedding_width();
-  embeddings.resize(std::max(embeddings.size(), samples * width));
-  const MatrixView<float> matrix(embeddings.data(), samples, width);
+void Predictor::State::Pool(const CompactBatch& batch, MatrixView<float> matrix) {
   if (sent_rows) {
     const size_t bytes = sent_rows->bytes(batch);
     encoded.resize(std::max(encoded.size(), bytes));
@@ -171,7 +167,7 @@ MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
     sent_rows->Encode(batch, rows, positions, sent);
     sent_rows->Pool(batch, sent, matrix,
                     [](size_t count, size_t /*least*/, auto work) { work(0, count); });
-    return matrix;
+    return;
   }
   std::vector<PoolingInput> inputs;
   for (size_t f = 0; f < batch.feature_count(); ++f) {
@@ -185,7 +181,6 @@ MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
   }
   simurgh::Pool(inputs, rows, /*first=*/0, matrix);
   if (vectors.precision() != VectorPrecision::kF32) Round(vectors, matrix);
-  return matrix;
 }
 
 Predictor::Predictor(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -211,10 +206,20 @@ std::span<const Predictor::IdCount> Predictor::id_counts() const { return state_
 
 StatusOr<MatrixView<const float>> Predictor::Embeddings(const ModelVersion& model, Batch& batch) {
   State& state = *state_;
+  const size_t width = state.common.layout.embedding_width();
+  state.embeddings.resize(std::max(state.embeddings.size(), batch.size() * width));
+  const MatrixView<float> matrix(state.embeddings.data(), batch.size(), width);
+  SIMURGH_RETURN_IF_ERROR(SetEmbeddings(model, batch, matrix));
+  return matrix;
+}
+
+Status Predictor::SetEmbeddings(const ModelVersion& model, Batch& batch, MatrixView<float> matrix) {
+  State& state = *state_;
   state.common.masks.AppendTo(batch);
   SIMURGH_RETURN_IF_ERROR(state.ReadRows(model, *batch.sparse));
   state.CountIds(*batch.sparse);
-  return state.Pool(*batch.sparse);
+  state.Pool(*batch.sparse, matrix);
+  return absl::OkStatus();
 }
 
 Status Predictor::Rows(const ModelVersion& model, uint32_t table, std::span<const uint64_t> ids,

@@ -81,6 +81,8 @@ class Predictor {
   // training. batch: built by rows(); gets the masks of raw features behind its dense columns.
   // Lifetime of the embeddings: until the next call. Errors: those of RemoteRows::Read().
   StatusOr<MatrixView<const float>> Embeddings(const ModelVersion& model, Batch& batch);
+  // Sets them in memory of the caller.
+  Status SetEmbeddings(const ModelVersion& model, Batch& batch, MatrixView<float> matrix);
 
   // Reads rows of a table by id. Shape: weights (ids, dim), zeros for an id without a row; found
   // (ids), 1 or 0. Errors: those of RemoteRows::Read().

@@ -751,7 +751,7 @@ class TableSource final : public ArrowSource {
 
  private:
   bool has_ended_ = false;
-  TableFile::Selection selection_;  // Of the last table.
+  TableFile::Selection selection_;  // The last table has these columns.
 };
 
 // Appends the types and names of a schema.
@@ -911,8 +911,8 @@ class TableBatcher final : public ArrowTableBatcher {
   const std::vector<FeatureConfig> features_;
   const size_t batch_size_;
   const ReadOptions options_;
-  std::string schema_;             // Of the last table, with short_batches.
-  uint64_t skipped_before_ = 0;    // Of earlier readers.
+  std::string schema_;             // The last table has this schema, with short_batches.
+  uint64_t skipped_before_ = 0;    // Earlier readers skipped these.
   TableSource* source_ = nullptr;  // The reader's; null before the first table.
   std::unique_ptr<BatchReader> reader_;
 };
