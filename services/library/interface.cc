@@ -45,6 +45,12 @@ Status CheckPointer(const void* pointer, const std::string& name) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": NULL, expected an array"));
 }
 
+Status CheckTable(const ArrowArrayStream* table) {
+  SIMURGH_RETURN_IF_ERROR(CheckPointer(table, "table"));
+  if (table->release != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError("table: its stream is released; give a new one for each call");
+}
+
 Status CheckSize(uint64_t given, uint64_t known, const char* name) {
   if (given == known) return absl::OkStatus();
   return absl::InvalidArgumentError(

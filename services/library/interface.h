@@ -33,6 +33,9 @@ Status CheckSize(uint64_t given, uint64_t known, const char* name);
 // INVALID_ARGUMENT after a fork.
 Status CheckProcess(const char* kind, pid_t opener);
 
+// Errors: INVALID_ARGUMENT unless there is a table that has not been released.
+Status CheckTable(const ArrowArrayStream* table);
+
 // Releases a table that nothing has taken over, at the end of a call.
 //
 // Threads: one owner.

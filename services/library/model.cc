@@ -423,6 +423,7 @@ int simurgh_model_versions(simurgh_model* model, simurgh_checkpoints* checkpoint
 int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStream* table,
                           simurgh_result* result) {
   return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckTable(table));
     const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     return model->Read(table, /*predicts=*/true, result);
@@ -432,6 +433,7 @@ int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStream* table,
 int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
                            simurgh_result* result) {
   return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckTable(table));
     const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     return model->Read(table, /*predicts=*/false, result);
@@ -441,6 +443,7 @@ int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
 int simurgh_model_evaluate(simurgh_model* model, struct ArrowArrayStream* table,
                            const float* outputs, uint64_t count, simurgh_evaluation* evaluation) {
   return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckTable(table));
     const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     return model->Evaluate(table, outputs, count, evaluation);
@@ -451,6 +454,12 @@ int simurgh_model_rows(simurgh_model* model, const char* feature, const uint64_t
                        uint64_t count, float* weights, uint8_t* found) {
   return simurgh::library::Call([&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(feature, "feature"));
+    if (count > 0) {
+      SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(ids, "ids"));
+      SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(weights, "weights"));
+      SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(found, "found"));
+    }
     return model->Rows(feature, {ids, count}, weights, found);
   });
 }

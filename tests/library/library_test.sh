@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# library_test.sh LIBRARY EXAMPLE MISTAKES SERVE ROWS ROW_SERVER: programs in C train and serve by libsimurgh.so, which shows only the functions of its header.
+# library_test.sh LIBRARY EXAMPLE MISTAKES SERVE ROWS ROW_SERVER MODEL: programs in C train and serve by libsimurgh.so, which shows only the functions of its header.
 set -euo pipefail
-library=$1 example=$2 mistakes=$3 serve=$4 rows=$5 row_server=$6
+library=$1 example=$2 mistakes=$3 serve=$4 rows=$5 row_server=$6 of_model=$7
 root=$PWD
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -95,4 +95,5 @@ for bad in "disk f32;rows: 'disk' is neither" "memory int4;'int4' is unknown" "m
   grep --quiet --fixed-strings -- "${bad#*;}" error.txt || fail "the error lacks ${bad#*;}: $(cat error.txt)"
 done
 "$mistakes" adult.yaml || fail "mistakes ended with code $?"
+"$of_model" whole || fail "mistakes with a model ended with code $?"
 exit $((failures > 0))
