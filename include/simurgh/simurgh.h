@@ -410,7 +410,8 @@ SIMURGH_API int simurgh_model_versions(simurgh_model* model, simurgh_checkpoints
 
 /* Predicts the rows of a table, and takes over its stream. Columns are found by name; those of
  * labels may be missing. result->size must be set. Errors: SIMURGH_INVALID for a missing column or
- * another type, or if a program has the network. */
+ * another type, or if a program has the network; SIMURGH_FAILED for a table that fails or is
+ * damaged. */
 SIMURGH_API int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStream* table,
                                       simurgh_result* result);
 

@@ -14,6 +14,8 @@ from .loader import pointer_of
 from .result import result_of
 from .worker import Memory, array_of, dense_of, inputs_of
 
+_RESULT_BYTES = ctypes.sizeof(_library.Result)
+
 
 class Features:
     """What a network reads of rows, as arrays that stay valid as long as they exist.
@@ -197,7 +199,7 @@ class Model:
 
     def _read(self, function, table):
         capsule, pointer = pointer_of(table)
-        result = _library.Result(size=ctypes.sizeof(_library.Result))
+        result = _library.Result(size=_RESULT_BYTES)
         self._call(function, pointer, result)
         del capsule  # It owns the stream until here.
         return result

@@ -754,17 +754,35 @@ class TableSource final : public ArrowSource {
   TableFile::Selection selection_;  // The last table has these columns.
 };
 
-// Appends the types and names of a schema.
-void AppendSchema(const ArrowSchema& schema, std::string& text) {
-  if (schema.format != nullptr) text.append(schema.format);
-  text.push_back(':');
-  if (schema.name != nullptr) text.append(schema.name);
-  text.push_back('(');
+// Passes the type and name of each part of a schema to use(text), until it returns false.
+template <typename Use>
+bool ForEachText(const ArrowSchema& schema, const Use& use) {
+  const std::string_view format = schema.format == nullptr ? "" : schema.format;
+  const std::string_view name = schema.name == nullptr ? "" : schema.name;
+  if (!use(format) || !use(":") || !use(name) || !use("(")) return false;
   for (int64_t child = 0; child < schema.n_children; ++child) {
-    AppendSchema(*schema.children[child], text);
+    if (!ForEachText(*schema.children[child], use)) return false;
   }
-  if (schema.dictionary != nullptr) AppendSchema(*schema.dictionary, text);
-  text.push_back(')');
+  if (schema.dictionary != nullptr && !ForEachText(*schema.dictionary, use)) return false;
+  return use(")");
+}
+
+std::string TextOf(const ArrowSchema& schema) {
+  std::string text;
+  (void)ForEachText(schema, [&](std::string_view part) {
+    text += part;
+    return true;
+  });
+  return text;
+}
+
+bool HasText(const ArrowSchema& schema, std::string_view text) {
+  const bool is_start = ForEachText(schema, [&](std::string_view part) {
+    if (!text.starts_with(part)) return false;
+    text.remove_prefix(part.size());
+    return true;
+  });
+  return is_start && text.empty();
 }
 
 }  // namespace
@@ -862,10 +880,7 @@ class TableBatcher final : public ArrowTableBatcher {
     if (options_.short_batches) {
       ArrowOwner<ArrowSchema> schema;
       const bool has_schema = table->get_schema(table, schema.get()) == 0;
-      std::string text;
-      text.reserve(schema_.size() + 1);
-      if (has_schema) AppendSchema(*schema.get(), text);
-      if (source_ != nullptr && text == schema_) {
+      if (source_ != nullptr && has_schema && HasText(*schema.get(), schema_)) {
         source_->AddLike(table);
         return absl::OkStatus();
       }
@@ -873,7 +888,7 @@ class TableBatcher final : public ArrowTableBatcher {
       skipped_before_ = skipped_rows();
       source_ = nullptr;
       reader_ = nullptr;
-      schema_ = has_schema ? std::move(text) : "";
+      schema_ = has_schema ? TextOf(*schema.get()) : "";
     }
     if (source_ != nullptr) return source_->Add(table);
     auto source = std::make_unique<TableSource>(config_, options_);
