@@ -181,6 +181,16 @@ def check_training():
     raises(ValueError, lambda: light.fit([[np.inf], [1.0]], [0, 1]), "infinity")
 
 
+# `simurgh train --standalone`, which the estimators use, of files.
+def check_standalone():
+    frame[["site", "age"]].assign(clicked=label).to_csv("rows.csv", index=False)
+    result = simurgh.train("rows.csv", "standalone", standalone=True, refit=True, settings={"training.epochs": 2})
+    expect(result["test_auc"] > 0.6 and pathlib.Path("standalone-trial").exists(), f"{result}")
+    for words in (["--host", "here"], ["--", "true"]):
+        failed = program("simurgh", "train", "standalone.yaml", "--standalone", *words, code=2)
+        expect("--standalone supports neither" in failed.err, failed.err)
+
+
 def check_tools():
     quick = SimurghClassifier(**QUICK)
     rest = frame[["age", "price"]].fillna(0)
@@ -236,7 +246,7 @@ def check_readme():
 
 
 warnings.simplefilter("ignore")  # Short trainings on few rows warn of new ids and others.
-for check in (check_frame, check_types, check_regressor, check_training, check_tools, check_readme):
+for check in (check_frame, check_types, check_regressor, check_training, check_standalone, check_tools, check_readme):
     begin = time.monotonic()
     check()
     print(f"{check.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

@@ -94,7 +94,7 @@ def train(data, model, *, label=None, refit=False, standalone=False, settings=No
     data: the path of a configuration (.yaml); or rows with a header, as a file (see `simurgh init
     --help`) or a table (pyarrow, polars, pandas, duckdb), for which `simurgh init` writes a configuration. model: the
     model's folder; an interrupted training of the same rows continues there. label: name of the label's column; None:
-    guessed. refit: trains again on the validation rows, too. standalone: trains in one process, without ports. settings:
+    guessed. refit: trains again on the validation rows, too. standalone: trains in one process. settings:
     keys of the configuration to override, such as {"training.epochs": 3}. init: further options of `simurgh init`, such
     as {"id": "shop,city"}. quiet: False shows the log. Warnings of the training become Python's.
     Errors: InvalidError for bad data or configuration, or a model of other rows; Error otherwise.

@@ -438,9 +438,13 @@ class SimurghClassifier(ClassifierMixin, _Estimator):
 
 
 class SimurghRegressor(RegressorMixin, _Estimator):
-    __doc__ = SimurghClassifier.__doc__.replace(
-        """A classifier of two classes: embeddings""", """A regressor of the squared error: embeddings"""
-    )
+    """A regressor of the squared error, which is otherwise as SimurghClassifier:
+
+        prices = SimurghRegressor(random_state=1).fit(frame, price).predict(later)
+
+    y: at least two different numbers. Training scales them, and predictions are in their unit. n_features_in_,
+    feature_names_in_, result_, history_, errors and threads: as of SimurghClassifier.
+    """
 
     def fit(self, X, y, sample_weight=None, eval_set=None):
         """Trains. sample_weight: (rows), at least 0. eval_set: (X, y), rows to stop training by. Returns self."""
