@@ -370,7 +370,8 @@ Status ServedVersions::DropDamaged() {
         absl::StrCat("step ", (*version)->step(),
                      " is not used any more: ", std::string((*version)->damage().message())));
     refused_[(*version)->checksum()] = {damage, Clock::time_point::max()};
-    refused_versions_.push_back({(*version)->step(), std::string(damage.message())});
+    problem_ = std::string(damage.message());
+    refused_versions_.push_back({(*version)->step(), problem_});
     dropped.push_back(std::exchange(*version, nullptr));
   }
   if (current_ == nullptr) current_ = std::move(previous_);
@@ -424,7 +425,8 @@ Status ServedVersions::Follow() {
     MutexLock lock(mutex_);
     std::erase_if(refused_versions_,
                   [&](const Refused& one) { return one.step == checkpoint->manifest.step; });
-    refused_versions_.push_back({checkpoint->manifest.step, std::string(status.message())});
+    problem_ = std::string(status.message());
+    refused_versions_.push_back({checkpoint->manifest.step, problem_});
     return status;
   }
   refused_.clear();
