@@ -234,14 +234,13 @@ bool ClusterStatus::is_ready() const {
 
 ClusterStatus StatusOf(const std::vector<DaemonAnswers>& answers, double unix_time) {
   ClusterStatus status;
-  double staleness = 1;
+  double limit = 0;  // Steps that a read can lack: one less than training.staleness.
   for (const DaemonAnswers& one : answers) {
     status.daemons.push_back(LineOf(one, unix_time));
-    const Number limit = one.now.Sum("simurgh_nn_staleness_limit_steps");
-    staleness = std::max(staleness, limit.value_or(1));
+    limit = std::max(limit, one.now.Sum("simurgh_nn_staleness_limit_steps").value_or(0));
   }
   for (const DaemonAnswers& one : answers) {
-    const StaleReads reads = StaleReadsOf(one.now, static_cast<uint32_t>(staleness));
+    const StaleReads reads = StaleReadsOf(one.now, static_cast<uint32_t>(limit) + 1);
     status.reads.stale += reads.stale;
     status.reads.all += reads.all;
     status.reads.age = std::max(status.reads.age, reads.age);

@@ -61,7 +61,7 @@ struct StaleReads {
   bool are_many() const { return share() >= 0.1; }
 };
 
-// metrics: of an embedding-ps. staleness: of the nn-workers.
+// metrics: of an embedding-ps. staleness: training.staleness of the nn-workers.
 StaleReads StaleReadsOf(const MetricsText& metrics, uint32_t staleness);
 
 struct ClusterStatus {

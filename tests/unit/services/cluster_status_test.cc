@@ -108,15 +108,18 @@ TEST_CASE("The table has a line for each daemon, with the reason of one that is 
 TEST_CASE("Many reads that can lack gradients are told with staleness above 1 only") {
   const auto status_with = [](int staleness, int of_step, int young) {
     const std::string ages = "simurgh_ps_table_row_age_steps";
-    return StatusOf({Ready("nn-worker", "",
-                           "simurgh_nn_staleness_limit_steps " + std::to_string(staleness) + "\n"),
-                     Ready("embedding-ps", "",
-                           ages + "_bucket{le=\"0\"} " + std::to_string(of_step) + "\n" + ages +
-                               "_bucket{le=\"3\"} " + std::to_string(young) + "\n" + ages +
-                               "_bucket{le=\"7\"} 90\n" + ages + "_count 100\n")},
-                    0);
+    return StatusOf(
+        {Ready("nn-worker", "",
+               "simurgh_nn_staleness_limit_steps " + std::to_string(staleness - 1) + "\n"),
+         Ready("embedding-ps", "",
+               ages + "_bucket{le=\"0\"} " + std::to_string(of_step) + "\n" + ages +
+                   "_bucket{le=\"3\"} " + std::to_string(young) + "\n" + ages +
+                   "_bucket{le=\"7\"} 90\n" + ages + "_count 100\n")},
+        0);
   };
+  // The daemons report one less than training.staleness.
   CHECK(status_with(4, 10, 40).reads.share() == Approx(0.3));
+  CHECK(status_with(3, 10, 40).reads.share() == Approx(0.3));
   CHECK(status_with(5, 10, 40).reads.share() == Approx(0.8));
   CHECK_THAT(
       ToTable(status_with(4, 10, 40)),
