@@ -277,7 +277,7 @@ std::string ToTable(const ClusterStatus& status) {
     absl::StrAppendFormat(
         &table,
         "staleness: %.0f %% of the reads of rows can lack gradients of batches in "
-        "flight; in short runs this costs accuracy, use training.staleness: 1\n",
+        "flight. In short runs this costs accuracy; use training.staleness: 1\n",
         100 * status.reads.share());
   }
   return table;

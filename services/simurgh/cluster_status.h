@@ -66,7 +66,7 @@ StaleReads StaleReadsOf(const MetricsText& metrics, uint32_t staleness);
 
 struct ClusterStatus {
   std::vector<DaemonLine> daemons;
-  StaleReads reads;   // Of all servers.
+  StaleReads reads;   // The sums over all servers.
   std::string bound;  // The stage that bounds the throughput, with the numbers that show it.
 
   bool is_ready() const;  // Returns whether all daemons are ready.

@@ -123,8 +123,8 @@ TEST_CASE("Many reads that can lack gradients are told with staleness above 1 on
   CHECK(status_with(5, 10, 40).reads.share() == Approx(0.8));
   CHECK_THAT(
       ToTable(status_with(4, 10, 40)),
-      EndsWith("staleness: 30 % of the reads of rows can lack gradients of batches in flight; in "
-               "short runs this costs accuracy, use training.staleness: 1\n"));
+      EndsWith("staleness: 30 % of the reads of rows can lack gradients of batches in flight. In "
+               "short runs this costs accuracy; use training.staleness: 1\n"));
   CHECK_THAT(ToJson(status_with(4, 10, 40)), Contains("\"stale_reads\":0.3"));
   for (const auto& few : {status_with(1, 10, 40), status_with(4, 10, 19)}) {
     CHECK_THAT(ToTable(few), !Contains("lack gradients"));
