@@ -29,7 +29,7 @@ train = polars.DataFrame({
     "code": 2**60 + user % 7,
     "price": price,
     "day": [f"2026-03-{1 + number % 28:02d}" for number in user],
-    "tags": ["|".join(f"t{tag}" for tag in range(number % 4)) for number in user],
+    "tags": [";".join(f"t{tag}" for tag in range(number % 4)) for number in user],
 })
 train.write_csv("clicks.csv")
 pathlib.Path("clicks.yaml").write_text("""\
@@ -41,7 +41,7 @@ data:
     - {name: code, kind: dense, fit: true}
     - {name: price, kind: dense, fit: true}
     - {name: day, kind: dense, date: true, fit: true}
-    - {name: tags, kind: id, separator: "|"}
+    - {name: tags, kind: id, separator: ";"}
 tables:
   - {names: [user, code_id, tags], dim: 4}
 features: [{name: user}, {name: code_id, column: code}, {name: tags}]
@@ -78,15 +78,22 @@ same(rows.with_columns(polars.col("price").cast(polars.String)), "numbers as tex
 same(with_column("price", [decimal.Decimal(str(one)) for one in price[:20]]), "decimals")
 same(with_column("day", [datetime.date(2026, 3, int(text[-2:])) for text in rows["day"]]), "dates")
 same(with_column("day", [datetime.datetime(2026, 3, int(text[-2:])) for text in rows["day"]]), "times")
-same(with_column("tags", [text.split("|") if text else [] for text in rows["tags"]]), "lists")
+same(with_column("tags", [text.split(";") if text else [] for text in rows["tags"]]), "lists")
 same({name: rows[name].to_list() for name in rows.columns}, "a dict of lists")
+same({name: tuple(rows[name]) for name in rows.columns}, "a dict of tuples")
+same({name: rows[name] for name in rows.columns}, "a dict of columns of a frame")
+lists = [text.split(";") if text else [] for text in rows["tags"]]
+same({**rows.to_dict(as_series=False), "tags": lists}, "a dict with lists of ids, which are not one text")
+same({**rows.to_dict(as_series=False), "tags": [np.array(one, object) for one in lists]}, "a dict with arrays of ids")
+same({**rows.to_dict(as_series=False), "tags": [one or None for one in lists]}, "a dict with lists, of which some are missing")
+raises(TypeError, lambda: model.predict({**rows.to_dict(as_series=False), "tags": ["t0", *lists[1:]]}), "list")
 same({name: rows[name].to_numpy() for name in rows.columns}, "a dict of arrays")
 for name in rows.columns:
     raises(InvalidError, lambda: model.predict(rows.drop(name)), name)
     raises(InvalidError, lambda: model.features(rows.drop(name)), name)
 raises(InvalidError, lambda: model.predict(polars.DataFrame({"x": [1]})), "user")
 raises(InvalidError, lambda: model.predict(polars.DataFrame()), "user")
-for given in (None, 3, "clicks.csv", [1, 2], rows.to_numpy(), rows["user"], {"user": 3}):
+for given in (None, 3, "clicks.csv", [1, 2], rows.to_numpy(), rows["user"], {"user": 3}, {"user": "text"}, {3: [1]}):
     raises(InvalidError, lambda: model.predict(given))
 raises(InvalidError, lambda: model.predict({"user": [1, 2], "price": [1.0]}), "price", "1", "2")
 
@@ -124,7 +131,7 @@ same(chunks, "a table of several chunks")
 long = "x" * 50_000_000
 found = model.predict(with_column("user", [long] + [str(one) for one in rows["user"][1:]]))
 expect((found[1:] == usual[1:]).all() and np.isfinite(found[0]), "a text of 50 MB is an id")
-tags = model.predict(with_column("tags", ["|".join(map(str, range(1_000_000)))] + rows["tags"].to_list()[1:]))
+tags = model.predict(with_column("tags", [";".join(map(str, range(1_000_000)))] + rows["tags"].to_list()[1:]))
 expect((tags[1:] == usual[1:]).all() and np.isfinite(tags[0]), "a list of a million ids")
 odd = with_column("user", ["\0", "\ufffd", "", " ", "🙂", "a\nb", '"', ","] + ["x"] * 12)
 expect(np.isfinite(model.predict(odd)).all(), "unusual texts")

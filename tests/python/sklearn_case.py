@@ -85,6 +85,8 @@ def check_frame():
     expect(auc > best - 0.06, f"AUC {auc:.4f}, with full knowledge {best:.4f}")
     expect((classifier.predict(later) == np.where(found[:, 1] > 0.5, "yes", "no")).all(), "classes of probabilities")
     expect(len(classifier.history_) > 2, "the history of the training")
+    joined = frame.assign(history=[["a|b", "c"]] * len(frame))
+    raises(ValueError, lambda: SimurghClassifier(**QUICK).fit(joined, label), "'|'")
 
     classifier.save("saved")
     raises(simurgh.InvalidError, lambda: classifier.save("saved"), "saved: is there")

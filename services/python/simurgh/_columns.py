@@ -66,9 +66,16 @@ def _text(cell):
         return _float_text(float(cell))
     if isinstance(cell, (datetime.date, np.datetime64)):
         return str(cell)
-    if isinstance(cell, (list, tuple, np.ndarray)):
-        return "|".join(_text(one) for one in cell if not _is_missing(one))
-    raise TypeError(f"a cell is a {type(cell).__name__}; argument must be a string or a number, a date, or a list of these")
+    raise TypeError(
+        f"a cell is a {type(cell).__name__}; argument must be a string or a number, a date, or in all rows a list of these"
+    )
+
+
+class Lists(list):
+    """A column of lists: each cell is a list of texts, or None."""
+
+
+_LIST_KINDS = {list, tuple, np.ndarray}
 
 
 def _of_objects(cells):
@@ -84,6 +91,11 @@ def _of_objects(cells):
     missing = [_is_missing(cell) for cell in cells]
     known = [cell for cell, is_missing in zip(cells, missing) if not is_missing]
     kinds = set(map(type, known))
+    if known and kinds <= _LIST_KINDS:
+        return Lists(
+            None if is_missing else [_text(one) for one in cell if not _is_missing(one)]
+            for cell, is_missing in zip(cells, missing)
+        )
     if known and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
         if any(missing) or not all(issubclass(kind, (numbers.Integral, np.bool_)) for kind in kinds):
             if all(abs(cell) <= _EXACT for cell in known):
@@ -94,7 +106,8 @@ def _of_objects(cells):
 
 
 def column_of(values):
-    """Returns a column as an array of int64, uint64 or float64, where NaN is missing; or as a list of texts and None.
+    """Returns a column as an array of int64, uint64 or float64, where NaN is missing; as a list of texts and None; or as
+    Lists.
 
     values: an array of one dimension, or a list. Errors: TypeError for cells that are neither numbers nor texts, dates
     or lists of these.
@@ -116,38 +129,48 @@ def column_of(values):
     return _of_objects(values.tolist() if kind in "US" else list(values))
 
 
+def _cells_of(series):
+    """Returns the cells of a column of pandas or polars as column_of takes them."""
+    if hasattr(series, "null_count"):  # Polars.
+        return series.to_list() if series.null_count() > 0 else series.to_numpy()
+    # An array of another kind can have floats in place of integers beside missing ones.
+    return series.to_numpy() if isinstance(series.dtype, np.dtype) else series.to_numpy(dtype=object)
+
+
+def _given(name, values):
+    """Returns the cells of a dict's column as column_of takes them. Errors: InvalidError for what is no column."""
+    if isinstance(values, (tuple, range)):
+        values = list(values)
+    elif hasattr(values, "to_numpy") and hasattr(values, "dtype"):
+        values = _cells_of(values)
+    is_column = isinstance(values, list) or (isinstance(values, np.ndarray) and values.ndim == 1)
+    if not isinstance(name, str) or not is_column:
+        raise InvalidError(f"column {name!r}: {type(values).__name__}, expected a list or array of one dimension")
+    return values
+
+
 def columns_of(frame):
     """Returns the columns of a frame of pandas or polars, or a dict of arrays and lists, in their order, as column_of.
 
     Errors: InvalidError for a dict of columns that differ in their number of rows.
     """
     if isinstance(frame, dict):
-        columns = {}
-        for name, values in frame.items():
-            if not isinstance(name, str) or getattr(values, "ndim", 1) != 1 or not hasattr(values, "__len__"):
-                raise InvalidError(f"column {name!r}: {type(values).__name__}, expected a list or array of one dimension")
-            columns[name] = column_of(values)
+        columns = {name: column_of(_given(name, values)) for name, values in frame.items()}
         rows = {name: len(column) for name, column in columns.items()}
         if len(set(rows.values())) > 1:
             raise InvalidError(f"the columns have different numbers of rows: {rows}")
         return columns
-    if hasattr(frame, "iloc"):
-        columns = {}
-        for place, name in enumerate(frame.columns):
-            series = frame.iloc[:, place]
-            # An array of another kind can have floats in place of integers beside missing ones.
-            is_plain = isinstance(series.dtype, np.dtype)
-            columns[name] = column_of(series.to_numpy() if is_plain else series.to_numpy(dtype=object))
-        return columns
-    columns = {}
-    for name in frame.columns:
-        series = frame.get_column(name)
-        columns[name] = column_of(series.to_list() if series.null_count() > 0 else series.to_numpy())
-    return columns
+    if hasattr(frame, "iloc"):  # Names may occur twice.
+        return {name: column_of(_cells_of(frame.iloc[:, place])) for place, name in enumerate(frame.columns)}
+    return {name: column_of(_cells_of(frame.get_column(name))) for name in frame.columns}
 
 
 def texts_of(column):
     """Returns the cells of a column as texts, "" for a missing one."""
+    if isinstance(column, Lists):
+        if any("|" in text for cell in column if cell for text in cell):
+            raise InvalidError("a text of a list has the character '|', which separates texts of a list here; replace it")
+        return ["" if cell is None else "|".join(cell) for cell in column]
     if isinstance(column, list):
         return ["" if cell is None else cell for cell in column]
     if column.dtype.kind != "f":
@@ -245,25 +268,50 @@ def _schema(name, code):
     return _Schema(name=name.encode(), format=code.encode(), flags=2, release=_address(_release_schema))
 
 
+def _schema_of(name, column):
+    if isinstance(column, Lists):
+        schema = _schema(name, "+L")
+        schema.n_children = 1
+        schema.children = _pointers(_Schema, [_schema("item", "U")])
+        return schema
+    return _schema(name, "U" if isinstance(column, list) else _CODES[column.dtype.kind])
+
+
 def _pointers(kind, structs):
     return (ctypes.POINTER(kind) * len(structs))(*map(ctypes.pointer, structs))
 
 
+def _of_texts(texts):
+    """Returns the buffers of texts, but the validity, and what they need."""
+    texts = [b"" if text is None else text.encode("utf-8", "replace") for text in texts]
+    offsets = _offsets(map(len, texts), len(texts))
+    data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+    return [offsets.ctypes.data, data.ctypes.data], [offsets, data]
+
+
+def _offsets(lengths, count):
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.fromiter(lengths, np.int64, count), out=offsets[1:])
+    return offsets
+
+
 def _array(column, rows):
     """Returns a column's array, and what it needs."""
+    children = []
     if not isinstance(column, list):
         column = np.ascontiguousarray(column)
         missing = np.isnan(column) if column.dtype.kind == "f" else None
-        buffers = [None, column.ctypes.data]
-        owned = [column]
+        buffers, owned = [None, column.ctypes.data], [column]
     else:
-        texts = [b"" if cell is None else cell.encode("utf-8", "replace") for cell in column]
         missing = np.array([cell is None for cell in column], bool)
-        offsets = np.zeros(rows + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=offsets[1:])
-        data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
-        buffers = [None, offsets.ctypes.data, data.ctypes.data]
-        owned = [offsets, data]
+        if isinstance(column, Lists):
+            cells = [cell or [] for cell in column]
+            offsets = _offsets(map(len, cells), rows)
+            texts, kept = _array(list(itertools.chain.from_iterable(cells)), int(offsets[-1]))
+            buffers, owned, children = [None, offsets.ctypes.data], [offsets, kept], [texts]
+        else:
+            buffers, owned = _of_texts(column)
+            buffers.insert(0, None)
     nulls = 0 if missing is None else int(missing.sum())
     if nulls > 0:
         validity = np.packbits(~missing, bitorder="little")
@@ -272,7 +320,13 @@ def _array(column, rows):
     places = (ctypes.c_void_p * len(buffers))(*buffers)
     owned.append(places)
     array = _Array(
-        length=rows, null_count=nulls, n_buffers=len(buffers), buffers=places, release=_address(_release_array)
+        length=rows,
+        null_count=nulls,
+        n_buffers=len(buffers),
+        buffers=places,
+        n_children=len(children),
+        children=_pointers(_Array, children),
+        release=_address(_release_array),
     )
     return array, owned
 
@@ -291,8 +345,7 @@ class Columns:
 
         @_GET_SCHEMA
         def get_schema(_stream, schema):
-            codes = ["U" if isinstance(one, list) else _CODES[one.dtype.kind] for one in columns.values()]
-            children = [_schema(name, code) for name, code in zip(columns, codes)]
+            children = [_schema_of(name, column) for name, column in columns.items()]
             pointers = _pointers(_Schema, children)
             whole = _schema("", "+s")
             whole.n_children = len(children)

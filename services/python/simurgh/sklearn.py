@@ -241,7 +241,7 @@ class _Estimator(BaseEstimator):
             kept = weights > 0
             weights, labels = weights[kept], labels[kept]
             columns = {
-                name: list(itertools.compress(column, kept)) if isinstance(column, list) else column[kept]
+                name: type(column)(itertools.compress(column, kept)) if isinstance(column, list) else column[kept]
                 for name, column in columns.items()
             }
         if len(np.unique(labels)) < 2:
