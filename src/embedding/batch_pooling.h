@@ -34,7 +34,8 @@ class BatchPooling {
   // Each row's sum starts at zero and adds by sample, then feature, then occurrence. Returns the
   // dropped features, which contribute nothing: those whose gradient holds NaN or infinity, and
   // those with a row whose sum overflows. Gradients that are those of rows are only put in the
-  // plan's order. Requires gradients.bytes of the batch's size.
+  // plan's order; one that is not finite drops all features of its list. Requires gradients.bytes
+  // of the batch's size.
   std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientBuffer& gradients,
                              std::span<uint32_t> argmax, std::span<float> row_gradients) const;
 

@@ -48,9 +48,13 @@ class RowCodec {
   void Encode(const CompactBatch& batch, std::span<const float> rows,
               std::span<const uint64_t> row_positions, std::span<std::byte> encoded) const;
 
-  // The features of a batch, whose rows lie side by side in the order of its ids. A copy would
-  // refer to the original.
+  // The features of a batch, whose rows lie side by side in the order of its ids. Has no copies:
+  // they would refer to the original.
   struct Inputs {
+    Inputs() = default;
+    Inputs(Inputs&&) = default;
+    Inputs& operator=(Inputs&&) = default;
+
     std::vector<uint64_t> positions;   // (ids) first float of each row.
     size_t floats = 0;                 // Size of all rows.
     std::vector<PoolingInput> inputs;  // (features) in order of lists, then features.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -12,6 +13,9 @@
 
 namespace simurgh {
 namespace {
+
+// Its views are of its own memory.
+static_assert(!std::is_copy_constructible_v<RowCodec::Inputs>);
 
 constexpr size_t kSamples = 37;
 

@@ -325,6 +325,23 @@ TEST_CASE("The next batch is prepared while the program computes") {
   }
 }
 
+TEST_CASE("A batch that is loaded and left out does not take the place of another") {
+  HostedNetwork network(Config());
+  {
+    TrainerBatch left(network);
+    std::ranges::fill(left.block->embeddings.flat(), 0.5F);
+    network.Load(*left.block, {left.dense.data(), kRows, kDense}, left.labels);
+  }
+  for (int i = 0; i < 3; ++i) {  // The memory of the batch that was left out is not used again.
+    TrainerBatch next(network);
+    CHECK(next.block->embeddings.flat()[0] == next.embeddings[0]);
+    auto trained = OnTrainer([&] { return next.Train(network); });
+    CHECK(std::ranges::equal(NextTask(network, Work::kTrain).embeddings.flat(), next.embeddings));
+    REQUIRE(network.Finish(Numbers(kRows * kWidth, 0), kOutputs, true).ok());
+    REQUIRE(trained.get().ok());
+  }
+}
+
 TEST_CASE("The arrays of a task outlive the trainer's batch and the network") {
   std::optional<Task> task;
   std::vector<float> expected;
@@ -363,6 +380,24 @@ TEST_CASE("A failure ends the calls of both sides") {
   SECTION("the trainer waits for the program") {
     auto trained = OnTrainer([&] { return batch.Train(network); });
     network.Fail(reason);
+    CHECK(trained.get().status() == reason);
+  }
+  SECTION("the trainer loads the next batch") {
+    TrainerBatch next(network);
+    const auto load = [&] {
+      network.Load(*next.block, {next.dense.data(), kRows, kDense}, next.labels);
+      network.Fail(reason);
+    };
+    CHECK(batch.Train(network, {}, load).status() == reason);
+  }
+  SECTION("the trainer loads the next batch after the answer") {
+    auto trained = OnTrainer([&] {
+      return batch.Train(network, {}, [&] {
+        NextTask(network, Work::kTrain);
+        CHECK(network.Finish(Numbers(kRows * kWidth, 0), kOutputs, true).ok());
+        network.Fail(reason);
+      });
+    });
     CHECK(trained.get().status() == reason);
   }
   SECTION("the program waits for a task") {
