@@ -346,7 +346,8 @@ typedef struct simurgh_model_options {
       overrides; /* [override_count] "key=value", for vocabularies that are elsewhere. */
   uint64_t override_count;
   uint32_t follows;        /* 1: changes over to the newest checkpoint or delta, as `simurgh serve`,
-                            * unless `version` is a step. */
+                            * unless `version` is a step. Calls are SIMURGH_INVALID while that has
+                            * other inputs or labels than the first one. */
   uint32_t allows_plugins; /* 1: runs the plug-ins, native code, that the model names. */
   const char* log_level;   /* NULL: "warn". */
   const char*

@@ -1,5 +1,8 @@
 #include "services/library/inputs.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "data/reading/batch_reader.h"
 #include "services/nn_worker/network_description.h"
 
@@ -41,6 +44,20 @@ InputsView::InputsView(const ClusterConfig& config, uint32_t rank, bool has_mask
              .weighs = HasSampleWeights(config.data) ? 1U : 0U};
   const bool evaluates = !config.data.validation.empty() || !config.data.test.empty();
   inputs_.predicts = evaluates || inputs_.saves == 1 ? 1 : 0;
+}
+
+bool InputsView::Fits(const InputsView& other) const {
+  const auto is_same = [](const char* one, const char* another) {
+    return std::string_view(one) == another;
+  };
+  return dense_names_ == other.dense_names_ &&
+         std::ranges::equal(labels_, other.labels_, is_same) &&
+         std::ranges::equal(features_, other.features_,
+                            [&](const simurgh_feature& one, const simurgh_feature& another) {
+                              return is_same(one.name, another.name) &&
+                                     one.width == another.width && one.dim == another.dim &&
+                                     one.mask_width == another.mask_width;
+                            });
 }
 
 }  // namespace simurgh

@@ -20,6 +20,9 @@ class InputsView {
   InputsView& operator=(const InputsView&) = delete;
 
   const simurgh_inputs& get() const { return inputs_; }
+  // Returns whether a network that reads these inputs can read those of another configuration:
+  // names, order and widths of all arrays are equal.
+  bool Fits(const InputsView& other) const;
 
  private:
   std::vector<simurgh_feature> features_;

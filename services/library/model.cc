@@ -151,7 +151,8 @@ struct simurgh_model {
   std::optional<simurgh::ClusterConfig> described;    // Its names are in the inputs.
   std::optional<simurgh::InputsView> inputs;
   simurgh::Mutex mutex;
-  simurgh::Version first ABSL_GUARDED_BY(mutex);  // Null once `versions` has loaded one.
+  simurgh::Version first ABSL_GUARDED_BY(mutex);        // Null once `versions` has loaded one.
+  std::optional<uint64_t> fits ABSL_GUARDED_BY(mutex);  // Checksum of a version with these inputs.
   std::vector<simurgh::Predictor> free ABSL_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<simurgh::TableReader>> free_readers ABSL_GUARDED_BY(mutex);
 };
@@ -231,16 +232,19 @@ StatusOr<simurgh::Version> simurgh_model::Current() {
     if (current == nullptr) return absl::UnavailableError(versions->Problem());
     if (current != first) first.reset();  // Its memory is that of a whole model.
   }
-  const simurgh_inputs& known = inputs->get();
-  if (current->config().embedding_width() == known.embedding_width &&
-      current->config().features.size() == known.feature_count &&
-      current->format().labels.size() == known.label_count) {
-    return current;
+  {
+    const simurgh::MutexLock lock(mutex);
+    if (fits == current->checksum()) return current;
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(current->folder(),
-                   ": this version has other features or labels than the one "
-                   "that was opened; open the model again"));
+  if (!inputs->Fits(simurgh::InputsView(current->config(), /*rank=*/0, /*has_masks=*/true))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(current->folder(),
+                     ": this version has other features, dense columns or labels than the one "
+                     "that was opened; open the model again"));
+  }
+  const simurgh::MutexLock lock(mutex);
+  fits = current->checksum();
+  return current;
 }
 
 StatusOr<simurgh::Predictor> simurgh_model::Take(const simurgh::ModelVersion& version) {
@@ -407,6 +411,7 @@ int simurgh_model_inputs(simurgh_model* model, simurgh_inputs* inputs) {
 
 int simurgh_model_step(simurgh_model* model, uint64_t* step) {
   return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, model->Current());
     *step = version->step();
     return absl::OkStatus();

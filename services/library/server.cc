@@ -152,6 +152,12 @@ Status simurgh_server::Next(uint64_t timeout_ms, simurgh_task* task) {
                            network->Next(std::chrono::milliseconds(timeout_ms)));
   *task = {.size = sizeof(*task), .kind = SIMURGH_NONE};
   if (!next) return absl::OkStatus();
+  const simurgh_inputs& known = inputs->get();
+  if (next->work == ProgramNetwork::Work::kPredict &&
+      (next->dense.size() != next->rows * known.dense_width ||
+       next->embeddings.size() != next->rows * known.embedding_width)) {
+    return network->Failed("this version has inputs of other widths; open the server again");
+  }
   task->step = next->step;
   switch (next->work) {
     case ProgramNetwork::Work::kEnd:

@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 
-from package import ROOT, simurgh
+from package import ROOT, raises, simurgh
 from case import expect, program, skip
 
 import numpy as np
@@ -104,3 +104,45 @@ expect(not problems, "\n".join(problems[:3]))
 answered = {step for _, step in seen}
 expect(len(answered) > 10, f"versions with answers: {sorted(answered)}")
 print(f"{sum(seen.values())} answers of {len(answered)} versions", flush=True)
+
+# A version with other inputs is an error: its arrays have other columns than those that the program knows.
+small = {"label": [0, 1] * 50, "site": [f"s{i % 7}" for i in range(100)], "ad": [f"a{i % 5}" for i in range(100)],
+         "age": [20.5 + i for i in range(100)], "hour": [float(i % 24) for i in range(100)]}
+polars.DataFrame(small).write_csv("small.csv")
+for number, (ids, dense) in enumerate(((("site", "ad"), ("age", "hour")), (("site", "ad"), ("age",)),
+                                       (("ad", "site"), ("age", "hour")), (("site", "ad"), ("hour", "age")),
+                                       (("site", "ad"), ("age", "hour")))):
+    columns = [("label", "label"), *((name, "id") for name in ids), *((name, "dense") for name in dense)]
+    lines = [f"    - {{name: {name}, kind: {kind}}}" for name, kind in columns]
+    pathlib.Path("small.yaml").write_text("\n".join(["data:", "  train: [small.csv]", "  columns:", *lines, "model: dlrm"]))
+    program("nn-worker", "--config", "small.yaml", "--standalone", "--log-level", "warn", "--set", f"training.max_steps={number + 1}",
+            "--set", "training.epochs=9", "--set", "training.batch_size=20", "--set", f"checkpoint.directory=small-{number}")
+    if number == 0:
+        shutil.copytree("small-0", "small")
+        model = simurgh.Model("small", follow=True, overrides=["serving.poll=5ms"], log_level="error")
+        before = model.features(small)
+        continue
+    shutil.copytree(f"small-{number}/step-{number + 1}", f"small/step-{number + 1}")
+    pathlib.Path("small/latest.new").write_text(f"step-{number + 1}\n")
+    os.rename("small/latest.new", "small/latest")
+    if number == 4:  # As the first one.
+        break
+    deadline = time.monotonic() + 30
+    found = ""
+    while f"step-{number + 1}:" not in found and time.monotonic() < deadline:
+        try:
+            expect(model.features(small).step == 1, f"{ids}, {dense}: features of another configuration")
+        except simurgh.InvalidError as error:
+            found = str(error)
+    expect(f"step-{number + 1}:" in found and "open the model again" in found, f"{ids}, {dense}: {found}")
+    for call in (lambda: model.predict(small), lambda: model.rows("ad", [1]), lambda: model.step):
+        raises(simurgh.InvalidError, call, "open the model again")
+deadline = time.monotonic() + 30
+step = 0
+while step != 5 and time.monotonic() < deadline:
+    try:
+        step = model.step
+    except simurgh.InvalidError:
+        pass
+after = model.features(small)
+expect(after.step == 5 and after.dense.shape == before.dense.shape, "a version with the first inputs is used again")

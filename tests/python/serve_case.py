@@ -237,6 +237,30 @@ def check_restores():
     pin.unlink()
 
 
+# A version with other inputs than the first one is not used: the program would read arrays of other widths.
+def check_inputs():
+    train("narrow-model", "data.columns.3.kind=skip", "training.max_steps=50", "training.epochs=2")
+    shutil.copytree("hosted-model", "changed-model")
+
+    class Careless(Net):
+        def load_state_dict(self, state, *words):
+            if state["layers.0.weight"].shape == self.state_dict()["layers.0.weight"].shape:
+                super().load_state_dict(state, *words)
+
+    rows = polars.read_csv("later.csv").head(50)
+    with log() as path, simurgh.torch.Server("changed-model", overrides=["serving.poll=5ms"],
+                                             **{**QUIET, "log_level": "warn"}) as server:
+        server.track(net=Careless(server.inputs))
+        server.start()
+        shutil.copytree("narrow-model/step-50", "changed-model/step-50")
+        pathlib.Path("changed-model/latest.new").write_text("step-50\n")
+        os.rename("changed-model/latest.new", "changed-model/latest")
+        until(lambda: "step 50 is not used" in path.read_text() and "inputs of other widths" in path.read_text(),
+              "step 50 is refused for its inputs")
+        status, found, step = Client(server.port, "changed-model").predict(rows)
+        expect(step == 40 and np.abs(found - reference("hosted-model", rows, 40)).max() < 1e-6, f"step 40 answers: {status} {found}")
+
+
 # Tokens are read again at a reload.
 def check_tokens():
     path, old, new = pathlib.Path("tokens"), secrets.token_hex(), secrets.token_hex()
@@ -420,6 +444,7 @@ check_commands()
 check_evaluations()
 check_server()
 check_restores()
+check_inputs()
 check_tokens()
 check_places()
 check_arrays()
