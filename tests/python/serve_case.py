@@ -237,6 +237,29 @@ def check_restores():
     pin.unlink()
 
 
+# Weights and rows of a prediction are of one version, also where the model follows. Modes of modules stay.
+def check_steps():
+    rows = polars.read_csv("later.csv").head(50)
+    pin = pathlib.Path("hosted-model/pin")
+    pin.write_text("10")
+    with simurgh.Model("hosted-model", follow=True, overrides=["serving.poll=5ms"], log_level="error") as model:
+        until(lambda: model.step == 10, "the pinned version is used")
+        net = Net(model.inputs)
+        simurgh.torch.load(model, net=net)
+        net.layers[3].eval()
+        simurgh.torch.predict(model, net, rows)
+        expect(net.training and not net.layers[3].training, "modes of modules are as before")
+        pin.write_text("20")
+        until(lambda: model.step == 20, "another version is used")
+        raises(simurgh.InvalidError, lambda: simurgh.torch.predict(model, net, rows), "step 10", "step 20", "load")
+        simurgh.torch.load(model, net=net)
+        found = 1 / (1 + np.exp(-simurgh.torch.predict(model, net, rows).astype(float)))
+        expect(np.abs(found - reference("hosted-model", rows, 20)).max() < 1e-6, "after the load it predicts")
+        half = simurgh.torch.predict(model, net, rows, lambda features: net(features.dense, features.embeddings).bfloat16())
+        expect(half.dtype == np.float32, f"16-bit outputs are numbers of numpy: {half.dtype}")
+    pin.unlink()
+
+
 # A version with other inputs than the first one is not used: the program would read arrays of other widths.
 def check_inputs():
     train("narrow-model", "data.columns.3.kind=skip", "training.max_steps=50", "training.epochs=2")
@@ -444,6 +467,7 @@ check_commands()
 check_evaluations()
 check_server()
 check_restores()
+check_steps()
 check_inputs()
 check_tokens()
 check_places()

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import pathlib
 import types
+import weakref
 
 import numpy as np
 import torch
@@ -398,15 +399,23 @@ def serve(model=None, forward=None, *, listen=None, config=None, overrides=(), l
         one.run()
 
 
+_loaded = weakref.WeakKeyDictionary()  # By network: the path and the step of the model that `load` has read.
+
+
 def load(model, **objects):
     """Restores networks and others from a checkpoint of a training that tracked them by these names.
 
-    model: a simurgh.Model; its version is read. objects: see Worker.track; those that are left out are not needed.
+    model: a simurgh.Model; its version is read. objects: see Worker.track; those that are left out are not needed. Call it
+    again when a model that follows its training has another step.
     Errors: InvalidError for a model of another network, or names that it does not have.
     """
-    text, arrays = state.read(pathlib.Path(model.path) / f"step-{model.step}")
+    step = model.step
+    text, arrays = state.read(pathlib.Path(model.path) / f"step-{step}")
     saved = state.unpack(text, arrays, Worker._from_array)["objects"]
     _load(saved, objects, model.path)
+    for one in objects.values():
+        if isinstance(one, torch.nn.Module):
+            _loaded[_unwrapped(one)] = (model.path, step)
 
 
 def predict(model, network, table, forward=None):
@@ -415,20 +424,27 @@ def predict(model, network, table, forward=None):
     model: a simurgh.Model, which gives the features of the rows in `table`. network: in eval mode meanwhile, and without
     gradients. forward(features): called instead of network(features.dense, features.embeddings), with tensors in place of
     the arrays of simurgh.Features. A row that cannot be parsed has NaN.
+    Errors: InvalidError if `load` has read the network's weights from another version than that of the features.
     """
     features = model.features(table)
+    path, step = _loaded.get(_unwrapped(network), (None, None))
+    if path == model.path and step != features.step:
+        raise InvalidError(
+            f"the network has the weights of step {step}, and the rows are of step {features.step}; call simurgh.torch.load again"
+        )
     features.dense = torch.from_numpy(features.dense)
     features.embeddings = {name: torch.from_numpy(one) for name, one in features.embeddings.items()}
     features.joined = torch.from_numpy(features.joined)  # The arrays of embeddings are made of it.
     features.masks = {name: torch.from_numpy(one) for name, one in features.masks.items()}
-    was_training = network.training
+    modes = [(module, module.training) for module in network.modules()]
     network.eval()
     try:
         with torch.no_grad():
             outputs = forward(features) if forward else network(features.dense, features.embeddings)
     finally:
-        network.train(was_training)
-    return outputs.detach().cpu().numpy()
+        for module, mode in modes:
+            module.training = mode
+    return _as_numbers(outputs)
 
 
 def evaluate(model, network, table, forward=None):
@@ -436,7 +452,7 @@ def evaluate(model, network, table, forward=None):
 
     table: is read twice, so that a reader of a stream cannot be used.
     """
-    return model.evaluate(table, _as_numbers(torch.from_numpy(predict(model, network, table, forward))))
+    return model.evaluate(table, predict(model, network, table, forward))
 
 
 def _tracked(place, objects):
