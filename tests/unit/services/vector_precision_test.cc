@@ -195,6 +195,24 @@ TEST_CASE("Gradients of rows of another size are refused") {
   CHECK_THAT(std::string(refused.message()), Catch::Contains("12 bytes of vectors were given"));
 }
 
+TEST_CASE("Gradients of rows of a feature that is pooled by max need no argmax") {
+  ClusterConfig config = ClusterWith(Precision::kF32, Precision::kF32);
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  config.features[1].pooling = Pooling::kMax;
+  Remote remote(config);
+  const BatchReference reference = remote.Submit();
+  const std::vector<float> numbers(
+      RowCodec(Precision::kF32, LayoutOf(config).rows()).floats(*remote.batch));
+  const std::vector<std::byte> unread(7, std::byte{0xff});
+  GradientBuffer gradients(Precision::kF32, 1, std::as_bytes(std::span(numbers)), nullptr);
+  gradients.form = EmbeddingForm::kRows;
+  gradients.argmax.bytes = unread;
+  CHECK(Wait<Status>([&](auto done) {
+          remote.client().Push(reference, {}, gradients, std::move(done));
+        }) == absl::OkStatus());
+}
+
 TEST_CASE("Each direction uses its precision, within its error bound") {
   const auto embeddings =
       GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16, Precision::kInt8);
