@@ -141,6 +141,24 @@ def check_types():
     expect(score == 1, f"an array of texts: {score}")
 
 
+# All columns of X are features, also those that look like a label, or tell nearly all about it.
+def check_names():
+    number = random.normal(0, 1, ROWS).round(3)
+    noise = random.normal(0, 1, ROWS).round(3)
+    twice = (number > 0).astype(int)
+    for name in ("rating", "user's rating", "target", "is_click", "size"):
+        table = pandas.DataFrame({name: number, "noise": noise, "sold": twice})
+        score = SimurghRegressor(epochs=20, random_state=1).fit(table[:1000], 50 * number[:1000]).score(table[1000:], 50 * number[1000:])
+        expect(score > 0.9, f"R2 {score} by the column {name}")
+        table = pandas.DataFrame({name: twice, "noise": noise})
+        classifier = SimurghClassifier(**QUICK).fit(table[:1000], twice[:1000])
+        auc = roc_auc_score(twice[1000:], classifier.predict_proba(table[1000:])[:, 1])
+        expect(auc > 0.99, f"AUC {auc} by the column {name}")
+    skips = SimurghRegressor(**QUICK, init={"skip": ["rating"]})
+    table = pandas.DataFrame({"rating": number, "noise": noise})
+    expect(skips.fit(table[:1000], number[:1000]).score(table[1000:], number[1000:]) < 0.2, "a column of --skip is left out")
+
+
 def check_regressor():
     prices = 2e5 + 3e4 * odds + random.normal(0, 1e4, ROWS)
     regressor = SimurghRegressor(random_state=1).fit(frame, prices)
@@ -238,9 +256,9 @@ def check_readme():
         block = block.replace(":8000", f":{free_port()}").replace("simurgh serve", f"{BIN}/simurgh serve")
         done = subprocess.run(["bash", "-c", block + "kill %1; wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               encoding="utf-8", timeout=100)
-        answer = re.search(r"(?m)^\{.*\}", done.stdout)
+        answer = re.findall(r"\{[^{}]*\}", done.stdout)  # An answer before the version is loaded is an error, which curl repeats.
         expect(answer, f"the server answers: {done.stdout}{done.stderr[-1000:]}")
-        served = json.loads(answer[0])["predictions"]
+        served = json.loads(answer[-1])["predictions"]
         clicks = pandas.DataFrame({"site": ["site3"], "ad": ["ad6"], "age": [30]})
         wanted = simurgh.Model("clicks-served").predict(clicks)
         expect(np.allclose(np.array(served, float).ravel(), wanted, atol=1e-6), f"{served} is served, {wanted} expected")
@@ -248,7 +266,7 @@ def check_readme():
 
 
 warnings.simplefilter("ignore")  # Short trainings on few rows warn of new ids and others.
-for check in (check_frame, check_types, check_regressor, check_training, check_standalone, check_tools, check_readme):
+for check in (check_frame, check_types, check_names, check_regressor, check_training, check_standalone, check_tools, check_readme):
     begin = time.monotonic()
     check()
     print(f"{check.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

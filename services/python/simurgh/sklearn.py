@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import tarfile
 import tempfile
 import threading
@@ -147,6 +148,15 @@ def _checked_numbers(y):
     return numbers.astype(np.float64)
 
 
+def _left_out(text):
+    """Returns options that make features of columns that `simurgh init` took for other labels. text: the configuration.
+
+    In X, unlike in a file, no column is a label or known only after it.
+    """
+    found = re.findall(r"(?m)^ *# (?:looks like a second label|predicts the label nearly alone).*; as a feature: (--\w+ .*)$", text)
+    return [word for one in found for word in shlex.split(one.partition("; as a task: ")[0])]
+
+
 def _kinds_of(columns):
     """Returns options of `simurgh init` that use all columns."""
     words = []
@@ -271,6 +281,9 @@ class _Estimator(BaseEstimator):
                     raise
                 run(*words, "--force", *_kinds_of(columns))
             text = config.read_text(encoding="utf-8")
+            if left := _left_out(text):
+                run(*words, "--force", *left)
+                text = config.read_text(encoding="utf-8")
             settings = {
                 "cluster.seed": seed,
                 "data.test": [],
