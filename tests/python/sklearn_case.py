@@ -154,6 +154,11 @@ def check_names():
         classifier = SimurghClassifier(**QUICK).fit(table[:1000], twice[:1000])
         auc = roc_auc_score(twice[1000:], classifier.predict_proba(table[1000:])[:, 1])
         expect(auc > 0.99, f"AUC {auc} by the column {name}")
+    # As in scikit-learn, an array has the columns of a frame in their order, and the other way round.
+    plain = pandas.DataFrame({"first": number, "second": noise})
+    for one, other in ((plain, plain.to_numpy()), (plain.to_numpy(), plain)):
+        both = SimurghRegressor(**QUICK).fit(one, number)
+        expect((both.predict(one) == both.predict(other)).all(), "frames and arrays have the same predictions")
     skips = SimurghRegressor(**QUICK, init={"skip": ["rating"]})
     table = pandas.DataFrame({"rating": number, "noise": noise})
     expect(skips.fit(table[:1000], number[:1000]).score(table[1000:], number[1000:]) < 0.2, "a column of --skip is left out")

@@ -235,7 +235,9 @@ class _Estimator(BaseEstimator):
         for column in given:
             if not isinstance(column, list) and column.dtype.kind == "f" and np.isinf(column).any():
                 raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
-        return dict(zip(names, given))
+        if reset:
+            self._names = names
+        return dict(zip(self._names, given))  # Names that differ have been an error, or a warning for an array.
 
     # --- Training
 
