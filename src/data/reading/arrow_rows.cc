@@ -745,8 +745,10 @@ Status ArrowRows::Column::Read(int64_t row, Cell& cell) {
     SIMURGH_RETURN_IF_ERROR(SetNumber(values, row, config.date, cell));
     const Values& known = values.dictionary == nullptr ? values : *values.dictionary;
     // A feature can have the ids of a dense column, and a double does not hold all integers.
+    const bool is_integer =
+        IsInteger(known.type) || (known.type == Type::kDecimal && known.scale == 0);
     const bool is_exact = std::abs(cell.number) <= kExactIntegers || config.kind != Kind::kDense ||
-                          config.date || !(IsInteger(known.type) || known.type == Type::kDecimal);
+                          config.date || !is_integer;
     if (cell.kind != Cell::Kind::kNumber || is_exact) return absl::OkStatus();
   }
   digits.Reset(1);
