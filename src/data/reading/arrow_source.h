@@ -73,13 +73,4 @@ std::unique_ptr<ArrowTableBatcher> NewArrowTableBatcher(const DataConfig& config
                                                         size_t batch_size,
                                                         const ReadOptions& options);
 
-// A file of a remote file system.
-struct RemoteFile {
-  std::string path;
-  uint64_t bytes = 0;
-  int64_t modified_ns = 0;  // Nanoseconds since 1970.
-};
-// Returns the files that a URI names, in the order of their names, as the module lists them.
-StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri);
-
 }  // namespace simurgh

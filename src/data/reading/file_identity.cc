@@ -17,7 +17,7 @@
 #include "base/file_descriptor.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "data/reading/arrow_source.h"
+#include "data/reading/arrow_file.h"
 
 namespace simurgh {
 namespace {
