@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import numpy as np
@@ -45,6 +46,15 @@ def expect(holds, what):
     if not holds:
         _failures.append(what)
         print(f"FAILED: {what}", flush=True)
+
+
+def until(holds, what, patience=60):
+    """Waits until holds() is true. For what another process does, which can only be asked."""
+    end = time.monotonic() + patience
+    while not holds():
+        if time.monotonic() > end:
+            raise RuntimeError(f"not in {patience} s: {what}")
+        time.sleep(0.01)
 
 
 def skip(reason):

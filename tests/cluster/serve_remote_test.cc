@@ -182,7 +182,7 @@ TEST_CASE("Rows in files or of lower precision predict as those in memory") {
   const Trained trained("config/adult.yaml", {GENERATE(as<std::string>(), "tables.0.precision=f32",
                                                        "tables.0.precision=f16")});
   const std::vector<std::string> int8 = {"--set", "serving.row_precision=int8"};
-  std::vector<uint64_t> bytes;  // Of f32, bf16 and int8.
+  std::vector<uint64_t> bytes;  // Bytes read in f32, bf16 and int8.
   for (const Rows& rows : std::vector<Rows>{
            {{"serving.row_precision=f32"}, 1e-6},
            {{"serving.row_precision=bf16"}, 1e-2},

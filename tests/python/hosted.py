@@ -16,7 +16,7 @@ import sys
 import textwrap
 
 from package import LIBRARY, ROOT, raises, simurgh  # noqa: F401
-from case import BIN, clicks, expect, free_port, program, skip, write  # noqa: F401
+from case import BIN, clicks, expect, free_port, program, skip, until, write  # noqa: F401
 
 import numpy as np
 

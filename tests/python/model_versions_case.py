@@ -8,7 +8,7 @@ import threading
 import time
 
 from package import ROOT, raises, simurgh
-from case import expect, program, skip
+from case import expect, program, skip, until
 
 import numpy as np
 
@@ -93,10 +93,7 @@ with simurgh.Model("live", follow=True) as model:
         thread.start()
     for step in steps[1:]:
         publish(step)
-        deadline = time.monotonic() + 30
-        while model.step != step and time.monotonic() < deadline and not problems:
-            time.sleep(0.01)
-        expect(model.step == step or problems, f"step {step} is not used after 30 s, but {model.step}")
+        until(lambda: model.step == step or problems, f"step {step} is used")
     ended.set()
     for thread in threads:
         thread.join()

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from hosted import ROOT, example, expect, program, raises, simurgh, skip
+from hosted import ROOT, example, expect, program, raises, simurgh, skip, until
 
 import numpy as np
 
@@ -53,14 +53,6 @@ def train(name, *settings):
 
 def far(found, wanted):
     return np.abs(found - wanted).max()
-
-
-def wait_for(what, condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > deadline:
-            sys.exit(f"not within a minute: {what}")
-        time.sleep(0.01)
 
 
 train("adult", "checkpoint.every_steps=50", "checkpoint.keep=10")
@@ -121,8 +113,8 @@ with RowServers("model", 2) as servers:
         for thread in threads:
             thread.start()
         train("adult", "training.max_steps=200", "checkpoint.every_steps=100", "checkpoint.keep=10")
-        wait_for("the model follows by servers", lambda: remote.step == 200)
-        wait_for("answers of the newest version", lambda: any(step == 200 for step, _ in list(answers)))
+        until(lambda: remote.step == 200, "the model follows by servers")
+        until(lambda: any(step == 200 for step, _ in list(answers)), "answers of the newest version")
         ends.set()
         for thread in threads:
             thread.join()

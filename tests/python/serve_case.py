@@ -10,10 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 from hosted import (BIN, Net, ROOT, click_files, example, expect, free_port, log, loss_of, program, raises, simurgh, skip,
-                    torch)
+                    torch, until)
 
 import numpy as np
 
@@ -21,15 +20,6 @@ try:
     import polars
 except ImportError:
     skip("polars is missing")
-
-
-def until(holds, what, patience=60):
-    """Waits until holds() is true."""
-    end = time.monotonic() + patience
-    while not holds():
-        if time.monotonic() > end:
-            return expect(False, f"not in {patience} s: {what}")
-        time.sleep(0.02)
 
 
 def train(folder, *overrides):

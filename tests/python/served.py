@@ -12,14 +12,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "services/python"), str(ROOT / "tests/cases")]
 LIBRARY = pathlib.Path(os.environ.setdefault("SIMURGH_LIBRARY", str(ROOT / "build/release/lib/libsimurgh.so.1")))
 EXAMPLES = ROOT / "services/python/examples"
 
-from case import BIN, expect, free_port, program, skip  # noqa: E402, F401
+from case import BIN, expect, free_port, program, skip, until  # noqa: E402, F401
 
 import numpy as np  # noqa: E402
 
@@ -117,15 +116,6 @@ class Server:
             except OSError:
                 return False
         until(answers, f"{path} answers")
-
-
-def until(holds, what):
-    """Waits until holds() is true."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > end:
-            raise RuntimeError(f"not in {PATIENCE} s: {what}")
-        time.sleep(0.05)
 
 
 def served(rows, step=None):
