@@ -79,7 +79,7 @@ class Table {
     std::vector<int64_t> numbers;
     std::vector<std::array<int32_t, 4>> views;  // Texts, as polars has them.
     std::string texts;
-    int64_t bytes;  // Of `texts`.
+    int64_t bytes;  // Size of `texts`.
     ArrowSchema schema;
     ArrowArray array;
     std::array<const void*, 4> buffers;
