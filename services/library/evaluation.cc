@@ -7,10 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "collective/collective.h"
-#include "config/statistics.h"
 #include "data/reading/arrow_source.h"
-#include "nn/calibration.h"
-#include "nn/metrics.h"
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/train_report.h"
 #include "train/dense_weights.h"
@@ -20,17 +17,6 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kBatchRows = 4'096;
-
-// Makes predictions of a program's outputs, as Predictor does of those of a network.
-void MakePredictions(const ModelVersion& version, std::vector<float>& outputs) {
-  const ClusterConfig& config = version.config();
-  std::vector<Calibration> calibrations;
-  for (size_t label = 0; label < version.format().labels.size(); ++label) {
-    calibrations.push_back(version.calibration(label));
-  }
-  ToPredictions(TasksOf(config.model), config.training.keep_negatives, calibrations, outputs);
-  UnscalePredictions(outputs, LabelScalesOf(config.data));
-}
 
 }  // namespace
 
@@ -69,7 +55,7 @@ StatusOr<TableEvaluation> EvaluateTable(const ModelVersion& version, Predictor& 
         ++sample;
       }
       if (predictions.size() != batch->size() * labels) break;  // The size is compared below.
-      MakePredictions(version, predictions);
+      predictor.MakePredictions(version, predictions);
     } else {
       SIMURGH_RETURN_IF_ERROR(predictor.Predict(version, *batch, predictions));
     }

@@ -8,9 +8,6 @@
 namespace simurgh {
 namespace {
 
-// The vectors of this number of samples fit the first caches of a processor.
-constexpr size_t kSamplesAtATime = 16;
-
 std::vector<VectorCodec> CodesOf(const BatchLayout& layout) {
   std::vector<VectorCodec> codes;
   for (const auto precision : {VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kF16,
@@ -22,15 +19,15 @@ std::vector<VectorCodec> CodesOf(const BatchLayout& layout) {
 
 MatrixView<float> Scratch(size_t columns) {
   thread_local std::vector<float> numbers;
-  numbers.resize(std::max(numbers.size(), kSamplesAtATime * columns));
-  return {numbers.data(), kSamplesAtATime, columns};
+  numbers.resize(std::max(numbers.size(), kSamplesAtOnce * columns));
+  return {numbers.data(), kSamplesAtOnce, columns};
 }
 
 // Calls visit(first sample, samples) for each block of samples.
 template <typename Visit>
 void ForSamples(size_t samples, const Visit& visit) {
-  for (size_t first = 0; first < samples; first += kSamplesAtATime) {
-    visit(first, std::min(kSamplesAtATime, samples - first));
+  for (size_t first = 0; first < samples; first += kSamplesAtOnce) {
+    visit(first, std::min(kSamplesAtOnce, samples - first));
   }
 }
 

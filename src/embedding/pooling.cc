@@ -14,7 +14,6 @@ using Occurrences = std::span<const uint32_t>;
 
 constexpr size_t kLine = 16;           // Floats of a cache line.
 constexpr size_t kAhead = 32 * kLine;  // Far enough to hide a read from memory.
-constexpr size_t kSamplesAtOnce = 16;  // Their vectors fit the first caches of a processor.
 
 // Rows are copied and added by lines, then by floats.
 

@@ -29,6 +29,9 @@ struct FeatureRows {
   uint32_t table = 0;
 };
 
+// The vectors of this number of samples fit the first caches of a processor.
+inline constexpr size_t kSamplesAtOnce = 16;
+
 // A feature of a batch with the positions of its rows.
 struct PoolingInput {
   PoolingRule rule;

@@ -10,7 +10,6 @@ namespace {
 // Least work for a thread: about ten microseconds.
 constexpr size_t kLeastRows = 1'024;
 constexpr size_t kLeastSamples = 64;
-constexpr size_t kSamplesAtOnce = 16;  // Their vectors fit the first caches of a processor.
 
 }  // namespace
 

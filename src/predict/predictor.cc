@@ -266,11 +266,15 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
     SIMURGH_RETURN_IF_ERROR(
         program->Predict(model, embeddings, batch.dense.matrix(), probabilities));
   }
-  const ClusterConfig& config = state.common.config;
-  ToPredictions(TasksOf(config.model), config.training.keep_negatives, model.parts_->calibrations,
-                probabilities);
-  UnscalePredictions(probabilities, state.scales);
+  MakePredictions(model, probabilities);
   return absl::OkStatus();
+}
+
+void Predictor::MakePredictions(const ModelVersion& model, std::vector<float>& outputs) const {
+  const ClusterConfig& config = state_->common.config;
+  ToPredictions(TasksOf(config.model), config.training.keep_negatives, model.parts_->calibrations,
+                outputs);
+  UnscalePredictions(outputs, state_->scales);
 }
 
 Status Predictor::State::Add(const ScoreRequest& request, ScoredRows& scored,

@@ -77,6 +77,10 @@ class Predictor {
   // Errors: those of DensePredictor; those of RemoteRows::Read(), if servers have the rows.
   Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
+  // Replaces outputs of the model's network by predictions: calibrated, and in the unit of the
+  // label. outputs: (samples, labels).
+  void MakePredictions(const ModelVersion& model, std::vector<float>& outputs) const;
+
   // Sets what a network reads of a batch: the embeddings (B, embedding width), pooled as in
   // training. batch: built by rows(); gets the masks of raw features behind its dense columns.
   // Lifetime of the embeddings: until the next call. Errors: those of RemoteRows::Read().

@@ -17,9 +17,6 @@
 namespace simurgh {
 namespace {
 
-// Rows that are checked and copied while they are in the cache.
-constexpr size_t kCachedRows = 16;
-
 // A block whose memory a program may keep after the trainer has released the block.
 struct SharedBlock final : BatchBlock {
   explicit SharedBlock(std::shared_ptr<BatchBlock> block)
@@ -191,8 +188,8 @@ void HostedNetwork::Encode(Exchange& exchange, std::span<const float> gradients)
                                        inputs_.embedding_width);
   const BatchBlock::Encoded& to = block.encoded_gradients;
   const auto each_part = [&](auto visit) {
-    for (size_t first = 0; first < matrix.rows(); first += kCachedRows) {
-      const size_t count = std::min(kCachedRows, matrix.rows() - first);
+    for (size_t first = 0; first < matrix.rows(); first += kSamplesAtOnce) {
+      const size_t count = std::min(kSamplesAtOnce, matrix.rows() - first);
       if (!AllUsable(matrix.Rows(first, count).flat())) exchange.finite_gradients = false;
       visit(first, matrix.Rows(first, count));
     }
