@@ -269,15 +269,21 @@ ExitCode ClusterProcesses::Supervise() {
 
 void ClusterProcesses::Reap() {
   int status = 0;
+  std::vector<std::pair<Child, int>> ended;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto found = std::find_if(children_.begin(), children_.end(),
                                     [&](const Child& child) { return child.pid == pid; });
     if (found == children_.end()) continue;
-    const Child child = *found;
+    ended.emplace_back(*found, status);
     children_.erase(found);
-    if (is_program(child)) ::kill(-pid, SIGKILL);  // Ranks that it has started and left behind.
-    OnEnd(child, status);
+    if (is_program(ended.back().first)) {
+      ::kill(-pid, SIGKILL);  // Ranks that it has started and left behind.
+    }
   }
+  // The end of a daemon means less after that of the nn-workers.
+  std::ranges::partition(ended,
+                         [](const auto& one) { return one.first.program.role == Role::kTrainer; });
+  for (const auto& [child, wait_status] : ended) OnEnd(child, wait_status);
 }
 
 void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
@@ -286,8 +292,11 @@ void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
       (interrupted_ && child.program.role != Role::kTrainer && !IsNeededToSave(child))) {
     return;
   }
-  // A daemon that has just started does not handle SIGTERM yet.
-  if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
+  // A daemon that has just started does not handle SIGTERM yet. The end of training needs no daemon
+  // but nn-workers, which save.
+  const int signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+  if (child.told_to_stop && signal == SIGTERM) return;
+  if (signal == SIGKILL && child.program.role != Role::kTrainer && !IsNeeded()) return;
   const bool may_end = child.program.role != Role::kEmbedding || child.told_to_stop;
   const auto [code, reason] = EndOf(child, wait_status);
   if (code == ExitCode::kOk && may_end) {

@@ -26,6 +26,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
+#include "tests/support/waiting.h"
 #include "tests/unit/model/command.h"
 
 namespace simurgh::testing {
@@ -130,6 +131,20 @@ TEST_CASE("A daemon that is killed ends the command") {
   CHECK_THAT(command->log(), Contains(log.substr(last_line)));
   CHECK(command->output().empty());
   CHECK(command.Processes().empty());
+}
+
+TEST_CASE("A server that is killed after the end of training fails nothing") {
+  TrainCommand command({});
+  const pid_t trainer = command.PidOf("nn-worker", 0);
+  command->Signal(SIGSTOP);  // It sees both ends at once.
+  const auto has_ended = [&] {
+    return Contains(") Z ").match(ReadFile(absl::StrCat("/proc/", trainer, "/stat")));
+  };
+  REQUIRE(Eventually(has_ended));
+  kill(command.PidOf("embedding-ps", 1), SIGKILL);
+  command->Signal(SIGCONT);
+  CHECK(command->Wait(kDeadline) == 0);
+  CHECK_THAT(command->output(), Contains("test_auc="));
 }
 
 TEST_CASE("A signal stops the trainer, then the other daemons") {
