@@ -29,44 +29,49 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json Describe(const LayerConfig& layer) {
+  using Kind = LayerConfig::Kind;
+  Json described = {{"kind", NameOf(layer.kind)}};
   switch (layer.kind) {
-    case LayerConfig::Kind::kLinear:
-      return {{"kind", "linear"}, {"width", layer.width}};
-    case LayerConfig::Kind::kBatchNorm:
-      return {{"kind", "batch_norm"}, {"momentum", layer.momentum}, {"epsilon", layer.epsilon}};
-    case LayerConfig::Kind::kRelu:
-      return {{"kind", "relu"}};
-    case LayerConfig::Kind::kGelu:
-      return {{"kind", "gelu"}};
-    case LayerConfig::Kind::kSigmoid:
-      return {{"kind", "sigmoid"}};
-    case LayerConfig::Kind::kDot:
-      return {{"kind", "dot"}, {"width", layer.width}};
-    case LayerConfig::Kind::kCross:
-      return {{"kind", "cross"}, {"rank", layer.rank}};
-    case LayerConfig::Kind::kFm:
-      return {{"kind", "fm"}, {"width", layer.width}};
-    case LayerConfig::Kind::kSum:
-      return {{"kind", "sum"}, {"width", std::max(layer.width, 1U)}};
-    case LayerConfig::Kind::kMean:
-      return {{"kind", "mean"}};
-    case LayerConfig::Kind::kLast:
-      return {{"kind", "last"}};
-    case LayerConfig::Kind::kAttention:
-      return {{"kind", "attention"}, {"hidden", layer.hidden}};
-    case LayerConfig::Kind::kSoftmax:
-      return {{"kind", "softmax"}};
-    case LayerConfig::Kind::kMix:
-      return {{"kind", "mix"}, {"width", layer.width}};
+    case Kind::kBatchNorm:
+    case Kind::kDice:
+      described["momentum"] = layer.momentum;
+      described["epsilon"] = layer.epsilon;
+      break;
+    case Kind::kLayerNorm:
+      described["epsilon"] = layer.epsilon;
+      break;
+    case Kind::kDropout:
+      described["rate"] = layer.rate;
+      break;
+    case Kind::kCross:
+      described["rank"] = layer.rank;
+      break;
+    case Kind::kSum:
+      described["width"] = std::max(layer.width, 1U);
+      break;
+    case Kind::kAttention:
+      described["hidden"] = layer.hidden;
+      described["activation"] = NameOf(layer.activation);
+      described["softmax"] = layer.normalises;
+      break;
+    case Kind::kSelfAttention:
+      described["heads"] = layer.width;
+      described["hidden"] = layer.hidden[0];
+      described["epsilon"] = layer.epsilon;
+      described["positions"] = layer.positions;
+      described["causal"] = layer.causal;
+      break;
+    default:
+      if (layer.width > 0) described["width"] = layer.width;
   }
-  return {};
+  return described;
 }
 
 Json Describe(const TowerConfig& tower, const ClusterConfig& config) {
   Json layers = Json::array();
   for (const LayerConfig& layer : tower.layers) {
     layers.push_back(Describe(layer));
-    if (!PoolsSequence(layer)) continue;
+    if (!ReadsSequence(layer)) continue;
     for (const FeatureConfig& feature : config.features) {
       if (tower.inputs.back() != kMaskInput + feature.name) continue;
       layers.back()["dim"] = config.tables[feature.table_index].dim;

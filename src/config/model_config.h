@@ -12,34 +12,63 @@ struct LayerConfig {
   enum class Kind {
     kLinear,
     kBatchNorm,
+    kLayerNorm,
     kRelu,
     kGelu,
+    kSilu,
+    kTanh,
     kSigmoid,
+    kGate,
+    kPrelu,
+    kDice,
+    kDropout,
     kDot,
     kCross,
     kFm,
     kSum,
+    kProduct,
+    kBilinear,
+    kJoint,
+    kSoftmax,
+    kMix,
     kMean,
     kLast,
     kAttention,
-    kSoftmax,
-    kMix
+    kSelfAttention
   };
 
   Kind kind = Kind::kLinear;
-  uint32_t width = 0;     // linear, sum: outputs. dot, fm: width of a vector. mix: terms. 1 to
-                          // 65,536; sum: 0 is 1.
-  float momentum = 0.1F;  // batch_norm: running = (1 - momentum) * running + momentum * batch.
-  float epsilon = 1e-5F;  // batch_norm
+  // linear, sum: outputs. dot, fm: width of a vector. mix, product, joint: terms. bilinear,
+  // self_attention: heads. 1 to 65,536; sum: 0 is 1.
+  uint32_t width = 0;
+  // batch_norm, dice: running = (1 - momentum) * running + momentum * batch.
+  float momentum = 0.1F;
+  float epsilon = 1e-5F;  // batch_norm, dice, layer_norm, self_attention
+  float rate = 0.0F;      // dropout: share of the values that become 0, below 1.
   uint32_t rank = 0;      // cross: rank of its weight, 1 to 65,536; 0: full.
-  std::vector<uint32_t> hidden;  // attention: widths of the hidden layers of its weights.
+  // attention: widths of the hidden layers of its weights. self_attention: one width, that of the
+  // hidden layer behind the attention.
+  std::vector<uint32_t> hidden;
+  Kind activation = Kind::kRelu;  // attention: of the hidden layers; relu, sigmoid, prelu or dice.
+  bool normalises = false;        // attention: the weights of a sample's rows pass a softmax.
+  bool positions = true;          // self_attention: rows get vectors of their places.
+  bool causal = false;            // self_attention: a row reads only those up to it.
 };
 
-// Returns whether the layer pools a raw feature: the first of a tower whose last inputs are the
+// Names in YAML and in descriptions, indexed by LayerConfig::Kind.
+inline constexpr std::array kLayerNames = {
+    "linear",  "batch_norm", "layer_norm", "relu",          "gelu",    "silu",    "tanh",
+    "sigmoid", "gate",       "prelu",      "dice",          "dropout", "dot",     "cross",
+    "fm",      "sum",        "product",    "bilinear",      "joint",   "softmax", "mix",
+    "mean",    "last",       "attention",  "self_attention"};
+inline const char* NameOf(LayerConfig::Kind kind) { return kLayerNames[static_cast<size_t>(kind)]; }
+
+// Returns whether the layer reads a raw feature: the first of a tower whose last inputs are the
 // feature and its mask.
-inline bool PoolsSequence(const LayerConfig& layer) {
+inline bool ReadsSequence(const LayerConfig& layer) {
   using Kind = LayerConfig::Kind;
-  return layer.kind == Kind::kMean || layer.kind == Kind::kLast || layer.kind == Kind::kAttention;
+  return layer.kind == Kind::kMean || layer.kind == Kind::kLast || layer.kind == Kind::kAttention ||
+         layer.kind == Kind::kSelfAttention;
 }
 
 // Prefix of the input with one feature's embeddings: `embeddings.<feature>`.
@@ -68,6 +97,9 @@ struct LossConfig {
   Kind kind = Kind::kBce;
   float positive_weight = 1.0F;  // bce, focal: > 0
   float gamma = 2.0F;            // focal: >= 0
+  // bce: labels become (1 - this) y + this / 2; [0, 1). Source: Szegedy et al., "Rethinking the
+  // Inception architecture for computer vision", CVPR 2016, section 7.
+  float label_smoothing = 0.0F;
 };
 
 inline bool IsRegression(LossConfig::Kind kind) {

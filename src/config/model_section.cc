@@ -5,6 +5,7 @@
 
 #include "config/diagnostics.h"
 #include "config/file.h"
+#include "config/layer_shape.h"
 #include "config/map_reader.h"
 #include "config/model_shorthand.h"
 #include "config/sections.h"
@@ -134,6 +135,9 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
                "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift "
                "the predictions",
                &loss->positive_weight, kPositive);
+  in.When(loss->kind == LossConfig::Kind::kBce, "set kind: bce")
+      ->Number("label_smoothing", "`bce`: labels y count as (1 - s) y + s / 2 with this s",
+               &loss->label_smoothing, kShare);
   in.When(loss->kind == LossConfig::Kind::kFocal, "set kind: focal")
       ->Number("gamma",
                "`focal`: exponent; larger values reduce the loss of samples predicted well",
@@ -195,54 +199,9 @@ void LinkLabels(ClusterConfig* config, const std::vector<TaskConfig>& given,
 // Returns the output width of a layer; 0 after a report.
 size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
                   const std::string& path, Diagnostics* diagnostics) {
-  switch (layer.kind) {
-    case Kind::kLinear:
-      return layer.width;
-    case Kind::kSum:
-      if (const uint32_t sums = std::max(layer.width, 1U); width % sums == 0) return sums;
-      diagnostics->Report(
-          path, absl::StrCat(width, " columns cannot be split into ", layer.width, " sums"),
-          "read the same number of columns for each sum");
-      return 0;
-    case Kind::kCross:
-      if (width == tower_width) return width;
-      diagnostics->Report(
-          path, absl::StrCat("cross on ", width, " columns in a tower that reads ", tower_width),
-          "move layers of other widths after it, or to another tower");
-      return 0;
-    case Kind::kDot:
-    case Kind::kFm: {
-      const size_t vectors = width / layer.width;
-      if (width % layer.width == 0 && vectors >= 2) {
-        return layer.kind == Kind::kFm ? 1 : vectors * (vectors - 1) / 2;
-      }
-      diagnostics->Report(
-          path,
-          absl::StrCat(width, " columns are not a multiple of ", layer.width, ", at least ",
-                       2 * layer.width),
-          "read embeddings of one dim and towers of this width, and set that width");
-      return 0;
-    }
-    case Kind::kMix: {
-      const size_t terms = layer.width;
-      if (width > terms && width % terms == 0) return width / terms - 1;
-      diagnostics->Report(path,
-                          absl::StrCat(width, " columns are not ", terms, " factors and ", terms,
-                                       " pieces of one width"),
-                          "read a tower with a factor for each piece first, then the pieces");
-      return 0;
-    }
-    case Kind::kBatchNorm:
-    case Kind::kRelu:
-    case Kind::kGelu:
-    case Kind::kSigmoid:
-    case Kind::kSoftmax:
-    case Kind::kMean:
-    case Kind::kLast:
-    case Kind::kAttention:
-      break;
-  }
-  return width;
+  const LayerShape shape = ShapeOf(layer, width, tower_width);
+  if (shape.width == 0) diagnostics->Report(path, shape.problem, shape.remedy);
+  return shape.width;
 }
 
 // Returns the dim of the rows that the tower's first layer pools; 0 after a report.
@@ -402,12 +361,12 @@ void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics) {
     for (size_t i = 0; i < towers[t].layers.size(); ++i) {
       const LayerConfig& layer = towers[t].layers[i];
       const std::string path = absl::StrCat(towers[t].key, ".layers.", i);
-      if (i > 0 && PoolsSequence(layer)) {
+      if (i > 0 && ReadsSequence(layer)) {
         diagnostics->Report(path, "pools a sequence, but is not the tower's first layer",
                             "begin another tower with it");
         return;
       }
-      width = PoolsSequence(layer) ? SequenceDim(config, towers[t], tower_width, path, diagnostics)
+      width = ReadsSequence(layer) ? SequenceDim(config, towers[t], tower_width, path, diagnostics)
                                    : WidthAfter(layer, width, tower_width, path, diagnostics);
       if (width == 0) return;
     }

@@ -10,9 +10,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "config/defaults.h"
 #include "config/map_reader.h"
+#include "config/nearest.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -21,31 +23,20 @@ namespace {
 using Kind = LayerConfig::Kind;
 
 constexpr size_t kMaxLayers = 256;
-constexpr char kLayerType[] =
-    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, softmax, "
-    "{dot: width}, {fm: width}, cross, {cross: {rank}}, sum, {sum: width}, {mix: terms}, mean, "
-    "last or {attention: {hidden}}";
+// Layers that a file may name by a word.
+constexpr std::array kWords = {Kind::kBatchNorm, Kind::kLayerNorm, Kind::kRelu,    Kind::kGelu,
+                               Kind::kSilu,      Kind::kTanh,      Kind::kSigmoid, Kind::kGate,
+                               Kind::kPrelu,     Kind::kDice,      Kind::kSoftmax, Kind::kCross,
+                               Kind::kSum,       Kind::kMean,      Kind::kLast};
 
-constexpr std::array<std::pair<const char*, Kind>, 9> kWords = {{{"batch_norm", Kind::kBatchNorm},
-                                                                 {"relu", Kind::kRelu},
-                                                                 {"gelu", Kind::kGelu},
-                                                                 {"sigmoid", Kind::kSigmoid},
-                                                                 {"softmax", Kind::kSoftmax},
-                                                                 {"cross", Kind::kCross},
-                                                                 {"sum", Kind::kSum},
-                                                                 {"mean", Kind::kMean},
-                                                                 {"last", Kind::kLast}}};
-
-constexpr std::array<std::pair<const char*, Kind>, 8> kKeys = {{{"linear", Kind::kLinear},
-                                                                {"batch_norm", Kind::kBatchNorm},
-                                                                {"dot", Kind::kDot},
-                                                                {"fm", Kind::kFm},
-                                                                {"cross", Kind::kCross},
-                                                                {"sum", Kind::kSum},
-                                                                {"mix", Kind::kMix},
-                                                                {"attention", Kind::kAttention}}};
+// Layers that a file may name by a key.
+constexpr std::array kKeys = {Kind::kLinear,  Kind::kBatchNorm, Kind::kLayerNorm,    Kind::kDice,
+                              Kind::kDropout, Kind::kDot,       Kind::kFm,           Kind::kCross,
+                              Kind::kSum,     Kind::kProduct,   Kind::kBilinear,     Kind::kJoint,
+                              Kind::kMix,     Kind::kAttention, Kind::kSelfAttention};
 
 constexpr size_t kMaxHidden = 8;
+constexpr NumberRange kDropoutRate{0.0F, 0.999F, "number from 0 to 0.999"};
 
 void ReadAttention(MapReader& in, LayerConfig* layer) {
   std::vector<std::string> widths = {"32", "16"};
@@ -59,20 +50,42 @@ void ReadAttention(MapReader& in, LayerConfig* layer) {
              return width_of(text) > 0 ? "" : absl::StrCat("'", text, "' is not a width");
            });
   for (const std::string& width : widths) layer->hidden.push_back(width_of(width));
+  in.Choice<Kind>("activation", "activation of the hidden layers", &layer->activation,
+                  {{"relu", Kind::kRelu},
+                   {"sigmoid", Kind::kSigmoid},
+                   {"prelu", Kind::kPrelu},
+                   {"dice", Kind::kDice}});
+  in.Bool("softmax",
+          "whether the weights of a sample's rows pass a softmax, so that they add up to 1",
+          &layer->normalises);
+}
+
+void ReadSelfAttention(MapReader& in, LayerConfig* layer) {
+  layer->width = 1;
+  in.Integer("heads", "number of heads; a row's dim is a multiple of it", &layer->width, 1,
+             kMaxLayerWidth);
+  uint32_t hidden = 64;
+  in.Integer("hidden", "width of the hidden layer behind the attention", &hidden, 1,
+             kMaxLayerWidth);
+  layer->hidden = {hidden};
+  in.Bool("positions", "whether a vector of its place is added to each row", &layer->positions);
+  in.Bool("causal", "whether a row reads only the rows up to it", &layer->causal);
 }
 
 void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* context,
                std::vector<LayerConfig>* layers) {
   LayerConfig layer;
   if (node != nullptr && node->kind == YamlNode::Kind::kScalar) {
-    const auto* word =
-        std::ranges::find_if(kWords, [&](const auto& entry) { return node->text == entry.first; });
+    const auto word = std::ranges::find(kWords, node->text, [](Kind kind) { return NameOf(kind); });
     if (word == kWords.end()) {
-      context->diagnostics.Report(path, absl::StrCat("'", node->text, "' is not a layer"),
-                                  absl::StrCat("expected: ", kLayerType));
+      const bool needs_key = std::ranges::find(kLayerNames, node->text) != kLayerNames.end();
+      context->diagnostics.Report(
+          path, absl::StrCat("'", node->text, "' is not a layer"),
+          needs_key ? absl::StrCat("write {", node->text, ": ...} with what the reference names")
+                    : NearestRemedy("layer", node->text, {kLayerNames.begin(), kLayerNames.end()}));
     } else {
-      layer.kind = word->second;
-      context->settings[path] = word->first;
+      layer.kind = *word;
+      context->settings[path] = NameOf(layer.kind);
     }
     layers->push_back(layer);
     return;
@@ -84,6 +97,16 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
                  &layer.momentum, kPositiveShare);
       map.Number("epsilon", "number added to the variance", &layer.epsilon, kPositive);
     });
+    in.Map("layer_norm", [&](MapReader& map) {
+      map.Number("epsilon", "number added to the variance", &layer.epsilon, kPositive);
+    });
+    in.Map("dice", [&](MapReader& map) {
+      map.Number("momentum", "share of the batch in the update of running statistics",
+                 &layer.momentum, kPositiveShare);
+      map.Number("epsilon", "number added to the variance", &layer.epsilon, kPositive);
+    });
+    in.Number("dropout", "share of the values that a training step sets to 0, below 1", &layer.rate,
+              kDropoutRate);
     in.Integer("dot", "width of the vectors whose pairwise dot products are the output",
                &layer.width, 1, kMaxLayerWidth, "none");
     in.Integer("fm", "width of the vectors whose summed pairwise dot products are the output",
@@ -91,28 +114,46 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
     in.Integer("sum",
                "number of equal pieces of the input; the output is the sum of each; `sum` is 1",
                &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("product",
+               "number of equal pieces of the input; the output is their product, number by number",
+               &layer.width, 2, kMaxLayerWidth, "none");
+    in.Integer("bilinear",
+               "number of heads; the output is x1 W x2 of the input's halves, W of blocks for each "
+               "head",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("joint",
+               "number of equal pieces, logits; the output is the logit of the product of their "
+               "probabilities",
+               &layer.width, 2, kMaxLayerWidth, "none");
     in.Integer("mix",
                "number of terms: the first columns are factors of equal pieces of the others; the "
                "output is the sum",
                &layer.width, 1, kMaxLayerWidth, "none");
     in.Map("attention", [&](MapReader& map) { ReadAttention(map, &layer); });
+    in.Map("self_attention", [&](MapReader& map) {
+      LayerConfig attention;
+      ReadSelfAttention(map, &attention);
+      if (in.Has("self_attention")) layer = attention;
+    });
     in.Map("cross", [&](MapReader& map) {
       map.Integer("rank", "rank of `W` in `x0 * (x W + b) + x`; 0: full", &layer.rank, 0,
                   kMaxLayerWidth);
     });
     size_t given = 0;
-    for (const auto& [key, kind] : kKeys) {
-      if (!in.Has(key)) continue;
+    for (const Kind kind : kKeys) {
+      if (!in.Has(NameOf(kind))) continue;
       layer.kind = kind;
-      context->settings[path] = key;
+      context->settings[path] = NameOf(kind);
       ++given;
     }
     if (given != 1) {
+      std::vector<std::string> keys;
+      for (const Kind kind : kKeys) keys.emplace_back(NameOf(kind));
       context->diagnostics.Report(path, "not a single layer",
-                                  absl::StrCat("expected: ", kLayerType));
+                                  absl::StrCat("set one of ", absl::StrJoin(keys, ", ")));
     }
   });
-  if (layer.kind != Kind::kAttention) layer.hidden.clear();
+  if (!ReadsSequence(layer)) layer.hidden.clear();
   layers->push_back(layer);
 }
 
@@ -121,7 +162,7 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
 void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
                 const std::string& fallback, std::vector<LayerConfig>* layers) {
   std::vector<std::string> words;
-  for (const auto& [word, kind] : kWords) words.emplace_back(word);
+  for (const Kind kind : kWords) words.emplace_back(NameOf(kind));
   in.List(key, meaning, {1, kMaxLayers}, fallback.empty() ? Need::kRequired : Need::kOptional,
           "layers", fallback,
           {{"anyOf", Json::array({WordSchema(words), {{"$ref", "#/$defs/layer"}}})}},
@@ -136,301 +177,160 @@ namespace {
 using Named = ModelShorthand::Kind;
 
 constexpr uint32_t kMaxCrossLayers = 64;
+constexpr uint32_t kMaxExperts = 64;
+constexpr uint32_t kMaxLevels = 8;
 constexpr char kDefaultLayers[] = "[{linear: 64}, relu, {linear: 32}, relu]";
-constexpr uint32_t kDefaultWidth = 32;  // Width of the last default layer.
 
-// Returns the layers, or the default ones with this last width.
-std::vector<LayerConfig> OrDefault(const std::vector<LayerConfig>& layers, uint32_t width) {
-  if (!layers.empty()) return layers;
-  return {{.kind = Kind::kLinear, .width = 64},
-          {.kind = Kind::kRelu},
-          {.kind = Kind::kLinear, .width = width},
-          {.kind = Kind::kRelu}};
+constexpr char kOwnPairs[] = "each raw feature with a mask, for the feature of its table";
+
+void ReadAttentions(MapReader& in, const std::string& fallback, ModelShorthand* shorthand) {
+  in.Maps(
+      "attention", "sequences that are read by target attention, see Sequences", {0, kMaxFeatures},
+      [&](MapReader& entry) {
+        ModelShorthand::Attention attention;
+        entry.TextOrTexts("sequence",
+                          "features with `pooling: raw` and `mask: true`, whose rows of a place "
+                          "are read side by side",
+                          &attention.sequences, {1, kMaxFeatures}, Need::kRequired, "features");
+        entry.TextOrTexts("query",
+                          "features that the ids of the sequences are weighed for, in their order; "
+                          "the last sequences may have none",
+                          &attention.queries, {1, kMaxFeatures}, Need::kRequired, "features");
+        // A single name is recorded as earlier versions did.
+        for (const auto& [key, names] :
+             {std::pair("sequence", attention.sequences), std::pair("query", attention.queries)}) {
+          if (names.size() == 1) entry.Record(key, names[0]);
+        }
+        shorthand->attention.push_back(attention);
+      },
+      fallback);
 }
 
-// Expands one model. Each method returns after its first report.
-class Expansion {
- public:
-  Expansion(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics)
-      : model_(shorthand),
-        deep_(OrDefault(shorthand.deep, kDefaultWidth)),
-        config_(*config),
-        towers_(config->model.towers),
-        has_dense_(DenseWidth(*config) > 0),
-        diagnostics_(*diagnostics) {
-    for (const FeatureConfig& feature : config->features) {
-      features_.push_back(feature.name);
-      tables_[feature.name] = &config->tables[feature.table_index];
-    }
-  }
+void ReadPooling(MapReader& in, ModelShorthand* shorthand) {
+  shorthand->pooling = {.kind = Kind::kAttention, .activation = Kind::kDice};
+  in.Map("weights", [&](MapReader& map) { ReadAttention(map, &shorthand->pooling); });
+}
 
-  void Run() {
-    switch (model_.kind) {
-      case Named::kNone:
-        break;
-      case Named::kDlrm:
-        return Dlrm();
-      case Named::kDcnV2:
-        return DcnV2();
-      case Named::kDeepFm:
-        return DeepFm();
-      case Named::kWideDeep:
-        return WideDeep();
-    }
-  }
-
- private:
-  void Dlrm() {
-    if (!has_dense_) {
-      return Report("bottom", "requires dense columns",
-                    "add dense columns, or choose another model");
-    }
-    const uint32_t dim = CommonDim(features_, "the vectors of the interaction have one width");
-    if (dim == 0) return;
-    const std::vector<LayerConfig> bottom = OrDefault(model_.bottom, dim);
-    const auto last = std::find_if(bottom.rbegin(), bottom.rend(),
-                                   [](const LayerConfig& l) { return l.kind == Kind::kLinear; });
-    if (last == bottom.rend() || last->width != dim) {
-      return Report("bottom",
-                    absl::StrCat("must end as wide as the embeddings, whose dim is ", dim),
-                    absl::StrCat("make {linear: ", dim, "} its last linear layer"));
-    }
-    Add("bottom", {"dense"}, bottom);
-    Add("interaction", {"bottom", "embeddings"}, {{.kind = Kind::kDot, .width = dim}});
-    Add("top", {"bottom", "interaction"}, WithLogits(OrDefault(model_.top, kDefaultWidth)));
-  }
-
-  void DcnV2() {
-    const std::vector<std::string> inputs = WithDense({"embeddings"});
-    std::vector<LayerConfig> layers(model_.cross_layers,
-                                    {.kind = Kind::kCross, .rank = model_.rank});
-    if (model_.structure == ModelShorthand::Structure::kParallel) {
-      Add("cross", inputs, layers);
-      Add("deep", inputs, deep_);
-      Add("top", {"cross", "deep"}, {Logits()});
-      return;
-    }
-    layers.insert(layers.end(), deep_.begin(), deep_.end());
-    Add("top", inputs, WithLogits(layers));
-  }
-
-  void DeepFm() {
-    std::vector<std::string> others;
-    if (!SplitFeatures("first_order", &others)) return;
-    const uint32_t dim = CommonDim(others, "the vectors of all other features have one width");
-    if (dim == 0) return;
-    if (others.size() < 2) {
-      return Report("first_order", "leaves fewer than two features for the second order",
-                    "add features of a common dim");
-    }
-    std::vector<std::string> vectors;
-    if (!AddAttention(others, &vectors)) return;
-    Add("first_order", InputsOf(model_.first_order_features), {{.kind = Kind::kSum}});
-    Add("second_order", vectors, {{.kind = Kind::kFm, .width = dim}});
-    Add("deep", WithDense(vectors), WithLogits(deep_));
-    std::vector<std::string> terms = {"first_order", "second_order", "deep"};
-    if (has_dense_) {
-      Add("numbers", {"dense"}, {Logits()});
-      terms.emplace_back("numbers");
-    }
-    Add("top", terms, {{.kind = Kind::kSum}});
-  }
-
-  // Adds a tower for each attention. Sets the inputs of all features, those towers in place of the
-  // sequences. Returns false after a report.
-  bool AddAttention(const std::vector<std::string>& features, std::vector<std::string>* inputs) {
-    std::map<std::string, std::string> towers;  // Sequence -> its tower.
-    for (size_t i = 0; i < model_.attention.size(); ++i) {
-      const auto& [sequence, query] = model_.attention[i];
-      const std::string path = absl::StrCat("model.deepfm.attention.", i);
-      for (const auto& [key, name] : {std::pair(".sequence", sequence), {".query", query}}) {
-        if (!diagnostics_.CheckKnown(path + key, "feature", name, features)) return false;
-        const FeatureConfig& feature =
-            *std::ranges::find(config_.features, name, &FeatureConfig::name);
-        const bool is_sequence = feature.pooling == Pooling::kRaw;
-        const bool fits = name == sequence ? is_sequence && feature.mask : !is_sequence;
-        if (fits && sequence != query) continue;
-        diagnostics_.Report(path + key,
-                            absl::StrCat("feature '", name, "' cannot be the ", key + 1),
-                            "name a sequence with pooling: raw and mask: true, and a query of "
-                            "another pooling");
-        return false;
-      }
-      const std::string tower = absl::StrCat("attention_", i + 1);
-      Add(tower, {kFeatureInput + query, kFeatureInput + sequence, "mask." + sequence},
-          {{.kind = Kind::kAttention, .hidden = {32, 16}}});
-      if (towers.emplace(sequence, tower).second) continue;
-      diagnostics_.Report(path + ".sequence", absl::StrCat("'", sequence, "' is given twice"),
-                          "remove one");
-      return false;
-    }
-    for (const std::string& feature : features) {
-      const auto tower = towers.find(feature);
-      inputs->push_back(tower == towers.end() ? kFeatureInput + feature : tower->second);
-    }
-    return true;
-  }
-
-  void WideDeep() {
-    std::vector<std::string> others;
-    if (!SplitFeatures("wide", &others)) return;
-    const std::vector<std::string> deep_inputs = WithDense(InputsOf(others));
-    if (deep_inputs.empty()) {
-      return Report("wide", "leaves no inputs for the deep part", "add features or dense columns");
-    }
-    Add("wide", InputsOf(model_.first_order_features), {{.kind = Kind::kSum}});
-    Add("deep", deep_inputs, WithLogits(deep_));
-    Add("top", {"wide", "deep"}, {{.kind = Kind::kSum}});
-  }
-
-  // Checks the first-order features, given under `key`, and finds the others.
-  bool SplitFeatures(const std::string& key, std::vector<std::string>* others) {
-    if (TaskCount(config_.model) > 1) {
-      diagnostics_.Report(absl::StrCat("model.", model_.key), "supports one label only",
-                          "describe the model by towers, with terms for each label");
-      return false;
-    }
-    const std::vector<std::string>& named = model_.first_order_features;
-    const auto path_of = [&](size_t i) {
-      return absl::StrCat("model.", model_.key, ".", key, ".", i);
-    };
-    for (size_t i = 0; i < named.size(); ++i) {
-      if (!diagnostics_.CheckKnown(path_of(i), "feature", named[i], features_)) return false;
-      const TableConfig& table = *tables_[named[i]];
-      if (table.dim == 1) continue;
-      diagnostics_.Report(path_of(i),
-                          absl::StrCat("its table '", table.name, "' has dim ", table.dim),
-                          "give the feature a table of dim 1, one weight per id");
-      return false;
-    }
-    diagnostics_.CheckDistinct(named, std::identity(), path_of);
-    for (const std::string& feature : features_) {
-      if (std::ranges::find(named, feature) == named.end()) others->push_back(feature);
-    }
-    return diagnostics_.ok();
-  }
-
-  // Returns the dim that all the features have; 0 after a report.
-  uint32_t CommonDim(const std::vector<std::string>& features, const std::string& why) {
-    if (features.empty()) return 1;
-    const uint32_t first = tables_[features.front()]->dim;
-    for (const std::string& feature : features) {
-      const uint32_t dim = tables_[feature]->dim;
-      if (dim == first) continue;
-      diagnostics_.Report(absl::StrCat("model.", model_.key),
-                          absl::StrCat("feature '", feature, "' has dim ", dim, ", '",
-                                       features.front(), "' has dim ", first),
-                          absl::StrCat(why, ": give their tables one dim"));
-      return 0;
-    }
-    return first;
-  }
-
-  static std::vector<std::string> InputsOf(std::vector<std::string> features) {
-    for (std::string& feature : features) feature.insert(0, kFeatureInput);
-    return features;
-  }
-
-  std::vector<std::string> WithDense(std::vector<std::string> inputs) const {
-    if (has_dense_) inputs.insert(inputs.begin(), "dense");
-    return inputs;
-  }
-
-  // Returns the layer with one logit per label.
-  LayerConfig Logits() const {
-    return {.kind = Kind::kLinear, .width = static_cast<uint32_t>(TaskCount(config_.model))};
-  }
-
-  std::vector<LayerConfig> WithLogits(std::vector<LayerConfig> layers) const {
-    layers.push_back(Logits());
-    return layers;
-  }
-
-  void Add(std::string name, std::vector<std::string> inputs, std::vector<LayerConfig> layers) {
-    towers_.push_back({std::move(name), std::move(inputs), std::move(layers)});
-  }
-
-  void Report(const std::string& key, const std::string& what, const std::string& remedy) {
-    diagnostics_.Report(absl::StrCat("model.", model_.key, ".", key), what, remedy);
-  }
-
-  const ModelShorthand& model_;
-  const std::vector<LayerConfig> deep_;
-  const ClusterConfig& config_;
-  std::vector<TowerConfig>& towers_;
-  const bool has_dense_;
-  Diagnostics& diagnostics_;
-  std::vector<std::string> features_;
-  std::map<std::string, const TableConfig*> tables_;  // Feature -> its table.
-};
+void ReadFinalMlp(MapReader& in, ModelShorthand* shorthand) {
+  const char* const layers =
+      "layers of a stream over the dense columns and all features; both end "
+      "with one width";
+  const char* const context = "features whose embeddings open the stream's gate; none: no gate";
+  const auto features = [&](const std::string& key, std::vector<std::string>* names) {
+    in.Texts(key, context, names, {0, kMaxFeatures}, Need::kOptional, "names of features");
+  };
+  ReadLayers(in, "first", layers, kDefaultLayers, &shorthand->streams[0]);
+  ReadLayers(in, "second", layers, kDefaultLayers, &shorthand->streams[1]);
+  features("first_context", &shorthand->contexts[0]);
+  features("second_context", &shorthand->contexts[1]);
+  in.Integer("heads", "heads of the bilinear fusion; the streams' width is a multiple of it",
+             &shorthand->heads, 1, kMaxLayerWidth);
+}
 
 }  // namespace
 
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
-  section.OneOf({"towers", "dlrm", "dcn_v2", "deepfm", "wide_deep"});
+  section.OneOf({"towers", "dlrm", "dcn_v2", "deepfm", "wide_deep", "final_mlp", "mask_net", "din",
+                 "bst", "mmoe", "ple", "esmm"});
   std::vector<std::string> given;
   if (section.Has("towers")) given.emplace_back("towers");
   const auto model = [&](const std::string& key, Named kind, const auto& body) {
-    const bool is_given = section.Has(key);
-    if (is_given) {
-      given.push_back(key);
-      shorthand->kind = kind;
-      shorthand->key = key;
-    }
-    section.Map(key, body);
+    ModelShorthand own{.kind = kind, .key = key};
+    section.Map(key, [&](MapReader& in) { body(in, &own); });
+    if (!section.Has(key)) return;
+    given.push_back(key);
     // The key is a setting, also if all of its keys have their defaults.
-    if (is_given && shorthand->deep.empty() && shorthand->bottom.empty()) {
-      section.Record(key, "default layers");
-    }
+    if (own.deep.empty() && own.bottom.empty()) section.Record(key, "default layers");
+    *shorthand = std::move(own);
   };
   const char* const deep =
       "layers over the dense columns and all other features, without the logit";
-  model("dlrm", Named::kDlrm, [&](MapReader& in) {
+  model("dlrm", Named::kDlrm, [&](MapReader& in, ModelShorthand* own) {
     ReadLayers(in, "bottom",
                "layers over the dense columns; the last width must equal the dim of the embeddings",
-               "[{linear: 64}, relu, {linear: DIM}, relu]", &shorthand->bottom);
+               "[{linear: 64}, relu, {linear: DIM}, relu]", &own->bottom);
     ReadLayers(in, "top", "layers over the bottom's output and the dot products, without the logit",
-               kDefaultLayers, &shorthand->top);
+               kDefaultLayers, &own->top);
   });
-  model("dcn_v2", Named::kDcnV2, [&](MapReader& in) {
+  model("dcn_v2", Named::kDcnV2, [&](MapReader& in, ModelShorthand* own) {
     using Structure = ModelShorthand::Structure;
     in.Integer("cross_layers", "number of cross layers over all dense columns and embeddings",
-               &shorthand->cross_layers, 1, kMaxCrossLayers);
-    in.Integer("rank", "rank of the cross layers' weights; 0: full", &shorthand->rank, 0,
-               kMaxLayerWidth);
-    in.Choice<Structure>("structure",
-                         "input of the deep part: output of the cross layers, or their input",
-                         &shorthand->structure,
-                         {{"stacked", Structure::kStacked}, {"parallel", Structure::kParallel}});
-    ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
+               &own->cross_layers, 1, kMaxCrossLayers);
+    in.Integer("rank", "rank of the cross layers' weights; 0: full", &own->rank, 0, kMaxLayerWidth);
+    in.Choice<Structure>(
+        "structure", "input of the deep part: output of the cross layers, or their input",
+        &own->structure, {{"stacked", Structure::kStacked}, {"parallel", Structure::kParallel}});
+    ReadLayers(in, "deep", deep, kDefaultLayers, &own->deep);
   });
-  model("deepfm", Named::kDeepFm, [&](MapReader& in) {
+  model("deepfm", Named::kDeepFm, [&](MapReader& in, ModelShorthand* own) {
     in.Texts("first_order",
              "features with tables of dim 1, whose rows are the weights of the ids; empty: see "
              "Models",
-             &shorthand->first_order_features, {0, kMaxFeatures}, Need::kOptional,
-             "names of features");
-    in.Maps(
-        "attention", "sequences that are read by target attention, see Sequences",
-        {0, kMaxFeatures},
-        [&](MapReader& entry) {
-          ModelShorthand::Attention attention;
-          entry.Name("sequence", "feature with `pooling: raw` and `mask: true`",
-                     &attention.sequence, Need::kRequired);
-          entry.Name("query", "feature that the ids of the sequence are weighed for",
-                     &attention.query, Need::kRequired);
-          shorthand->attention.push_back(attention);
-        },
-        "none");
-    ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
+             &own->first_order_features, {0, kMaxFeatures}, Need::kOptional, "names of features");
+    ReadAttentions(in, "none", own);
+    ReadLayers(in, "deep", deep, kDefaultLayers, &own->deep);
   });
-  model("wide_deep", Named::kWideDeep, [&](MapReader& in) {
+  model("wide_deep", Named::kWideDeep, [&](MapReader& in, ModelShorthand* own) {
     in.Texts("wide",
              "features with tables of dim 1, usually crosses, whose summed rows are the wide part; "
              "empty: see Models",
-             &shorthand->first_order_features, {0, kMaxFeatures}, Need::kOptional,
-             "names of features");
-    ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
+             &own->first_order_features, {0, kMaxFeatures}, Need::kOptional, "names of features");
+    ReadLayers(in, "deep", deep, kDefaultLayers, &own->deep);
+  });
+  model("final_mlp", Named::kFinalMlp,
+        [&](MapReader& in, ModelShorthand* own) { ReadFinalMlp(in, own); });
+  model("mask_net", Named::kMaskNet, [&](MapReader& in, ModelShorthand* own) {
+    using Structure = ModelShorthand::Structure;
+    own->structure = Structure::kParallel;
+    in.Choice<Structure>(
+        "structure", "input of a block: the embeddings, or the output of the block before it",
+        &own->structure, {{"parallel", Structure::kParallel}, {"serial", Structure::kStacked}});
+    in.Integer("blocks", "number of mask blocks", &own->blocks, 1, kMaxCrossLayers);
+    in.Integer("width", "outputs of a block", &own->block_width, 1, kMaxLayerWidth);
+    in.Number("mask_ratio", "width of a mask's hidden layer, in widths of the input",
+              &own->mask_ratio, kPositive);
+    ReadLayers(in, "deep", "layers over the blocks' outputs, without the logit", kDefaultLayers,
+               &own->deep);
+  });
+  model("din", Named::kDin, [&](MapReader& in, ModelShorthand* own) {
+    ReadAttentions(in, kOwnPairs, own);
+    ReadPooling(in, own);
+    ReadLayers(in, "deep", deep, kDefaultLayers, &own->deep);
+  });
+  model("bst", Named::kBst, [&](MapReader& in, ModelShorthand* own) {
+    ReadAttentions(in, kOwnPairs, own);
+    own->blocks = 1;
+    in.Integer("blocks", "number of self-attention blocks over each sequence", &own->blocks, 1,
+               kMaxCrossLayers);
+    in.Integer("heads", "heads of a block; the width of a row is a multiple of it",
+               &own->block.width, 1, kMaxLayerWidth);
+    in.Integer("hidden", "width of a block's hidden layer", &own->block.hidden[0], 1,
+               kMaxLayerWidth);
+    in.Bool("causal", "whether a row reads only the rows up to it", &own->block.causal);
+    ReadLayers(in, "deep", deep, kDefaultLayers, &own->deep);
+  });
+  const char* const of_label = "layers of each label, without the logit";
+  const char* const of_expert = "layers of an expert";
+  model("mmoe", Named::kMmoe, [&](MapReader& in, ModelShorthand* own) {
+    in.Integer("experts", "number of experts, which all labels share", &own->experts, 2,
+               kMaxExperts);
+    ReadLayers(in, "expert", of_expert, kDefaultLayers, &own->expert);
+    ReadLayers(in, "deep", of_label, kDefaultLayers, &own->deep);
+  });
+  model("ple", Named::kPle, [&](MapReader& in, ModelShorthand* own) {
+    in.Integer("levels", "number of levels of experts", &own->levels, 1, kMaxLevels);
+    in.Integer("shared_experts", "experts of a level that all labels share", &own->experts, 1,
+               kMaxExperts);
+    in.Integer("task_experts", "experts of a level that each label has for itself",
+               &own->task_experts, 1, kMaxExperts);
+    ReadLayers(in, "expert", of_expert, kDefaultLayers, &own->expert);
+    ReadLayers(in, "deep", of_label, kDefaultLayers, &own->deep);
+  });
+  model("esmm", Named::kEsmm, [&](MapReader& in, ModelShorthand* own) {
+    in.Name("click", "label of the first action", &own->click, Need::kOptional, "the first label");
+    in.Name("conversion", "label of the action that follows it; 0 for rows without the first one",
+            &own->conversion, Need::kOptional, "the second label");
+    ReadLayers(in, "deep", of_label, kDefaultLayers, &own->deep);
   });
   if (section.describing()) return;
   if (given.empty()) {
@@ -438,7 +338,7 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
     if (!section.Has("initial_weights")) return;
     section.Error(
         "towers", "missing",
-        "set model: deepfm, wide_deep, dlrm or dcn_v2, or describe the network by towers");
+        "set model: deepfm or another model of the reference, or describe the network by towers");
   } else if (given.size() > 1) {
     section.Error(given[1], absl::StrCat("conflicts with '", given[0], "'"), "keep one of them");
   }
@@ -491,9 +391,9 @@ void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfi
     const std::string& name = feature.name;
     const bool is_weight =
         name.ends_with(kEnd) && features.contains(name.substr(0, name.size() - std::strlen(kEnd)));
-    const bool is_attended =
-        std::ranges::find(shorthand->attention, name, &ModelShorthand::Attention::sequence) !=
-        shorthand->attention.end();
+    const bool is_attended = std::ranges::any_of(shorthand->attention, [&](const auto& attention) {
+      return std::ranges::find(attention.sequences, name) != attention.sequences.end();
+    });
     if (is_weight || !tables.contains(feature.table)) continue;
     FeatureConfig weight = feature;
     weight.name += kEnd;
@@ -523,10 +423,6 @@ void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfi
   }
   context->settings["features, of first order"] =
       RecordedText(TextsText(shorthand->first_order_features));
-}
-
-void ExpandModel(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics) {
-  Expansion(shorthand, config, diagnostics).Run();
 }
 
 }  // namespace simurgh

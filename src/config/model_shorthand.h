@@ -21,24 +21,60 @@ void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
 
 // A model by its name, given in YAML instead of `model.towers`. The last layers lack the logit.
 struct ModelShorthand {
-  enum class Kind { kNone, kDlrm, kDcnV2, kDeepFm, kWideDeep };
+  enum class Kind {
+    kNone,
+    kDlrm,
+    kDcnV2,
+    kDeepFm,
+    kWideDeep,
+    kFinalMlp,
+    kMaskNet,
+    kDin,
+    kBst,
+    kMmoe,
+    kPle,
+    kEsmm
+  };
   enum class Structure { kStacked, kParallel };
-  // The ids of a sequence are weighed for the query.
+  // The rows of sequences, side by side, are weighed for the queries.
   struct Attention {
-    std::string sequence;
-    std::string query;
+    std::vector<std::string> sequences;
+    std::vector<std::string> queries;
   };
 
   Kind kind = Kind::kNone;
   std::string key;                                // YAML key under `model`.
   std::vector<LayerConfig> bottom;                // dlrm
   std::vector<LayerConfig> top;                   // dlrm
-  std::vector<LayerConfig> deep;                  // dcn_v2, deepfm, wide_deep
+  std::vector<LayerConfig> deep;                  // All but dlrm and final_mlp.
   uint32_t cross_layers = 3;                      // dcn_v2
   uint32_t rank = 0;                              // dcn_v2
-  Structure structure = Structure::kStacked;      // dcn_v2
+  Structure structure = Structure::kStacked;      // dcn_v2, mask_net
   std::vector<std::string> first_order_features;  // deepfm, wide_deep
-  std::vector<Attention> attention;               // deepfm
+  std::vector<Attention> attention;               // deepfm, din, bst
+  LayerConfig pooling = {.kind = LayerConfig::Kind::kAttention, .hidden = {32, 16}};  // The same.
+
+  // final_mlp: layers of each stream, and the features whose embeddings open its gate; none: it has
+  // no gate.
+  std::vector<LayerConfig> streams[2];
+  std::vector<std::string> contexts[2];
+  uint32_t heads = 1;  // final_mlp
+
+  // mask_net
+  uint32_t blocks = 3;  // bst, too
+  uint32_t block_width = 64;
+  float mask_ratio = 2.0F;  // Hidden width of a mask over that of its input.
+
+  LayerConfig block = {
+      .kind = LayerConfig::Kind::kSelfAttention, .width = 1, .hidden = {64}};  // bst
+
+  // mmoe, ple
+  std::vector<LayerConfig> expert;
+  uint32_t experts = 4;         // mmoe; ple: experts that all labels share.
+  uint32_t task_experts = 2;    // ple: experts of each label.
+  uint32_t levels = 1;          // ple
+  std::string click = {};       // esmm: label; empty: the first one.
+  std::string conversion = {};  // esmm: label; empty: the second one.
 };
 
 // Reads the model given instead of `towers`. Reports none and more than one.

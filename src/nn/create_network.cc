@@ -21,7 +21,7 @@ bool NeedsCpu(const ModelConfig& model) {
   using Kind = LayerConfig::Kind;
   return std::ranges::any_of(model.towers, [](const TowerConfig& tower) {
     return std::ranges::any_of(tower.layers, [](const LayerConfig& layer) {
-      return PoolsSequence(layer) || layer.kind == Kind::kSoftmax || layer.kind == Kind::kMix;
+      return ReadsSequence(layer) || layer.kind == Kind::kSoftmax || layer.kind == Kind::kMix;
     });
   });
 }

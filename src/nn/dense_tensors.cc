@@ -30,23 +30,15 @@ void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float>
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       const LayerPlan& layer = tower.layers[i];
       Random random(Mix64(tower_key + i));
-      if (layer.config.kind == LayerConfig::Kind::kLinear) {
-        FillUniform(layer.input_width, random,
-                    parameters.subspan(layer.parameter_offset, layer.parameter_count));
-      } else if (layer.config.kind == LayerConfig::Kind::kCross) {
-        const size_t rank = layer.config.rank;
-        FillUniform(layer.input_width, random,
-                    (rank == 0 ? layer.Weight(parameters) : layer.Down(parameters)).flat());
-        if (rank > 0) FillUniform(rank, random, layer.Up(parameters).flat());
-        std::ranges::fill(layer.Bias(parameters), 0.0F);
-      } else if (layer.config.kind == LayerConfig::Kind::kAttention) {
-        for (const LayerPlan& linear : layer.scorer) {
-          FillUniform(linear.input_width, random,
-                      parameters.subspan(linear.parameter_offset, linear.parameter_count));
+      size_t offset = layer.parameter_offset;
+      for (const ParameterPlan& part : layer.parts) {
+        const std::span<float> values = parameters.subspan(offset, part.count());
+        if (part.initial == ParameterPlan::Initial::kUniform) {
+          FillUniform(part.inputs, random, values);
+        } else {
+          std::ranges::fill(values, part.value);
         }
-      } else if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-        std::ranges::fill(layer.Scale(parameters), 1.0F);
-        std::ranges::fill(layer.Shift(parameters), 0.0F);
+        offset += part.count();
       }
     }
   }
@@ -55,7 +47,7 @@ void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float>
 void InitializeStatistics(const ModelPlan& plan, std::span<float> statistics) {
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
+      if (!layer.has_statistics) continue;
       std::ranges::fill(layer.Mean(statistics), 0.0F);
       std::ranges::fill(layer.Variance(statistics), 1.0F);
     }
@@ -92,32 +84,6 @@ std::string PrefixOf(const TowerPlan& tower, const LayerPlan& layer) {
   return absl::StrCat(tower.name, ".", &layer - tower.layers.data() + 1);
 }
 
-void AddParameters(const std::string& prefix, const LayerPlan& layer, TensorList& list) {
-  const size_t inputs = layer.input_width;
-  const size_t outputs = layer.output_width;
-  const size_t rank = layer.config.rank;
-  if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-    list.Add(prefix + ".scale", {outputs});
-    list.Add(prefix + ".shift", {outputs});
-    return;
-  }
-  if (!layer.scorer.empty()) {
-    for (size_t i = 0; i < layer.scorer.size(); ++i) {
-      const LayerPlan& linear = layer.scorer[i];
-      list.Add(absl::StrCat(prefix, ".weight_", i + 1), {linear.input_width, linear.output_width});
-      list.Add(absl::StrCat(prefix, ".bias_", i + 1), {linear.output_width});
-    }
-    return;
-  }
-  if (rank > 0) {
-    list.Add(prefix + ".down", {inputs, rank});
-    list.Add(prefix + ".up", {rank, outputs});
-  } else {
-    list.Add(prefix + ".weight", {inputs, outputs});
-  }
-  list.Add(prefix + ".bias", {outputs});
-}
-
 void AddOptimizer(const DenseOptimizerConfig& optimizer, size_t weights, TensorList& list) {
   using Kind = DenseOptimizerConfig::Kind;
   switch (optimizer.kind) {
@@ -150,14 +116,16 @@ std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerCo
   TensorList list;
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (layer.parameter_count > 0) AddParameters(PrefixOf(tower, layer), layer, list);
+      for (const ParameterPlan& part : layer.parts) {
+        list.Add(absl::StrCat(PrefixOf(tower, layer), ".", part.name), part.shape);
+      }
     }
   }
   SIMURGH_CHECK_EQ(list.offset(), plan.parameter_count);
   list.Begin(/*in_state=*/true);
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
+      if (!layer.has_statistics) continue;
       list.Add(PrefixOf(tower, layer) + ".running_mean", {layer.output_width});
       list.Add(PrefixOf(tower, layer) + ".running_variance", {layer.output_width});
     }
@@ -208,7 +176,7 @@ Status CheckFiniteWeights(const ModelPlan& plan, std::span<const float> paramete
   }
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
+      if (!layer.has_statistics) continue;
       if (AllFinite(layer.Mean(statistics)) && AllFinite(layer.Variance(statistics))) continue;
       return NotFinite(tower, layer, "running statistics",
                        "the layer had a very large input: correct outliers in dense columns or "

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "config/layer_shape.h"
 
 namespace simurgh {
 namespace {
@@ -122,16 +123,9 @@ class Planner {
     layer.output_width = layer.input_width;
     const std::string place =
         absl::StrCat("tower '", tower.name, "' layer ", tower.layers.size() + 1);
-    SIMURGH_RETURN_IF_ERROR(PoolsSequence(config) ? SizeSequence(place, of, tower, layer)
+    SIMURGH_RETURN_IF_ERROR(ReadsSequence(config) ? SizeSequence(place, of, tower, layer)
                                                   : SizeLayer(place, tower, layer));
-    layer.parameter_offset = plan_.parameter_count;
-    for (LayerPlan& linear : layer.scorer) {
-      linear.parameter_offset = layer.parameter_offset + layer.parameter_count;
-      layer.parameter_count += linear.parameter_count;
-      AddParameterBlocks(linear);
-    }
-    if (layer.scorer.empty()) AddParameterBlocks(layer);
-    plan_.parameter_count += layer.parameter_count;
+    AddParameters(layer);
     layer.activation_column = plan_.activation_width;
     plan_.activation_width += layer.output_width;
     if (config.kind == LayerConfig::Kind::kCross) {
@@ -155,74 +149,69 @@ class Planner {
     return absl::OkStatus();
   }
 
-  void AddParameterBlocks(const LayerPlan& layer) {
-    size_t first = layer.parameter_offset;
-    const size_t end = first + layer.parameter_count;
-    const auto add = [&](size_t count) {
-      plan_.parameter_blocks.push_back({first, count});
-      first += count;
-    };
-    if (first == end) return;
-    const size_t rank = layer.config.rank;
-    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-      add(layer.output_width);
-    } else if (rank > 0) {
-      add(layer.input_width * rank);
-      add(rank * layer.output_width);
-    } else {
-      add(layer.input_width * layer.output_width);
+  // Gives the layer, and those inside it, places in the flat buffers.
+  void AddParameters(LayerPlan& layer) {
+    layer.parameter_offset = plan_.parameter_count;
+    for (LayerPlan& inner : layer.scorer) {
+      AddParameters(inner);
+      layer.parts.insert(layer.parts.end(), inner.parts.begin(), inner.parts.end());
     }
-    add(end - first);
+    if (layer.scorer.empty()) {
+      for (const ParameterPlan& part : layer.parts) {
+        plan_.parameter_blocks.push_back({plan_.parameter_count, part.count()});
+        plan_.parameter_count += part.count();
+      }
+    }
+    layer.parameter_count = plan_.parameter_count - layer.parameter_offset;
+    if (!layer.has_statistics) return;
+    layer.statistics_offset = plan_.statistics_count;
+    plan_.statistics_count += 2 * layer.output_width;
   }
 
-  // Sets the layer's output width and number of parameters.
-  Status SizeLayer(const std::string& place, const TowerPlan& tower, LayerPlan& layer) {
+  // Sets the layer's output width and its parameters.
+  static Status SizeLayer(const std::string& place, const TowerPlan& tower, LayerPlan& layer) {
     const LayerConfig& config = layer.config;
+    const LayerShape shape = ShapeOf(config, layer.input_width, tower.input_width);
+    if (shape.width == 0) return Invalid(place, ": ", shape.problem, "; ", shape.remedy);
+    layer.output_width = shape.width;
+    const size_t width = layer.output_width;
     switch (config.kind) {
       case LayerConfig::Kind::kLinear:
-        SIMURGH_CHECK(config.width > 0) << place;
-        layer.output_width = config.width;
-        layer.parameter_count = (layer.input_width + 1) * layer.output_width;
+        AddLinear(layer, "");
         break;
       case LayerConfig::Kind::kBatchNorm:
-        SIMURGH_CHECK(config.momentum > 0 && config.momentum <= 1) << place;
-        SIMURGH_CHECK(config.epsilon > 0) << place;
-        layer.parameter_count = 2 * layer.output_width;
-        layer.statistics_offset = plan_.statistics_count;
-        plan_.statistics_count += 2 * layer.output_width;
+        layer.parts = {Constant("scale", width, 1.0F), Constant("shift", width, 0.0F)};
+        layer.has_statistics = true;
         break;
-      case LayerConfig::Kind::kRelu:
-      case LayerConfig::Kind::kGelu:
-      case LayerConfig::Kind::kSigmoid:
-      case LayerConfig::Kind::kSoftmax:
-      case LayerConfig::Kind::kMean:
-      case LayerConfig::Kind::kLast:
-      case LayerConfig::Kind::kAttention:
-        break;
-      case LayerConfig::Kind::kMix: {
-        const size_t terms = config.width;
-        const bool fits = terms > 0 && layer.input_width > terms && layer.input_width % terms == 0;
-        if (!fits) {
-          return Invalid(place, ": mix of ", terms, " terms on ", layer.input_width,
-                         " columns; read that many gates, then that many blocks of one width");
-        }
-        layer.output_width = layer.input_width / terms - 1;
-        break;
-      }
-      case LayerConfig::Kind::kDot:
-      case LayerConfig::Kind::kFm:
-        return SizeInteraction(place, layer);
       case LayerConfig::Kind::kCross:
-        return SizeCross(place, tower, layer);
-      case LayerConfig::Kind::kSum:
-        layer.output_width = std::max(config.width, 1U);
-        if (layer.input_width % layer.output_width != 0) {
-          return Invalid(place, ": sum of ", layer.input_width, " columns has width ",
-                         layer.output_width, "; use an input width that is a multiple of it");
+        if (const size_t rank = config.rank; rank > 0) {
+          layer.parts = {Uniform("down", {width, rank}, width), Uniform("up", {rank, width}, rank)};
+        } else {
+          layer.parts = {Uniform("weight", {width, width}, width)};
         }
+        layer.parts.push_back(Constant("bias", width, 0.0F));
+        break;
+      default:
         break;
     }
     return absl::OkStatus();
+  }
+
+  static ParameterPlan Constant(std::string name, size_t length, float value) {
+    return {.name = std::move(name), .shape = {length}, .value = value};
+  }
+  static ParameterPlan Uniform(std::string name, std::vector<size_t> shape, size_t inputs) {
+    return {.name = std::move(name),
+            .shape = std::move(shape),
+            .initial = ParameterPlan::Initial::kUniform,
+            .inputs = inputs};
+  }
+
+  // Adds weight (inputs, outputs) and bias (outputs). end: of their names.
+  static void AddLinear(LayerPlan& layer, const std::string& end) {
+    const size_t inputs = layer.input_width;
+    layer.parts.push_back(Uniform("weight" + end, {inputs, layer.output_width}, inputs));
+    layer.parts.push_back(Uniform("bias" + end, {layer.output_width}, inputs));
   }
 
   // of: the configuration of the tower.
@@ -250,7 +239,7 @@ class Planner {
     size_t width = 4 * layer.output_width;
     const auto add = [&](uint32_t outputs) {
       LayerPlan linear{.config = {.width = outputs}, .input_width = width, .output_width = outputs};
-      linear.parameter_count = (width + 1) * outputs;
+      AddLinear(linear, absl::StrCat("_", layer.scorer.size() + 1));
       layer.scorer.push_back(linear);
       width = outputs;
     };
@@ -259,31 +248,6 @@ class Planner {
       add(outputs);
     }
     add(1);
-    return absl::OkStatus();
-  }
-
-  static Status SizeInteraction(const std::string& place, LayerPlan& layer) {
-    const bool dot = layer.config.kind == LayerConfig::Kind::kDot;
-    const size_t dim = layer.config.width;
-    if (dim == 0 || layer.input_width % dim != 0 || layer.input_width / dim < 2) {
-      return Invalid(place, ": ", dot ? "dot" : "fm", " of vectors ", dim,
-                     " wide, but its input is ", layer.input_width,
-                     " wide; use two or more vectors of that width");
-    }
-    const size_t vectors = layer.input_width / dim;
-    layer.output_width = dot ? vectors * (vectors - 1) / 2 : 1;
-    return absl::OkStatus();
-  }
-
-  static Status SizeCross(const std::string& place, const TowerPlan& tower, LayerPlan& layer) {
-    const size_t width = layer.input_width;
-    const size_t rank = layer.config.rank;
-    if (width != tower.input_width) {
-      return Invalid(place, ": cross on ", width, " columns, but the tower's input has ",
-                     tower.input_width,
-                     "; place layers of other widths after it or in another tower");
-    }
-    layer.parameter_count = (rank == 0 ? width * width : 2 * width * rank) + width;
     return absl::OkStatus();
   }
 

@@ -13,17 +13,30 @@
 
 namespace simurgh {
 
+// A named part of a layer's parameters.
+struct ParameterPlan {
+  enum class Initial { kConstant, kUniform };
+
+  std::string name;           // "weight"
+  std::vector<size_t> shape;  // Rows and columns of a matrix, or the length of a vector.
+  Initial initial = Initial::kConstant;
+  float value = 0.0F;  // kConstant
+  size_t inputs = 0;   // kUniform: in [-1, 1) / sqrt(inputs).
+
+  size_t count() const { return shape.size() == 1 ? shape[0] : shape[0] * shape[1]; }
+};
+
 // A layer and its place in the flat buffers. Offsets are in elements.
 struct LayerPlan {
   LayerConfig config;
   size_t input_width = 0;
   size_t output_width = 0;
-  // linear: weight (I, O), bias (O). batch_norm: scale (O), shift (O).
-  // cross: weight (O, O), or with a rank: down (O, rank) and up (rank, O); bias (O).
-  // attention: the parameters of its scorer.
+  // Parts of the parameters, in their order from parameter_offset on.
+  std::vector<ParameterPlan> parts = {};
   size_t parameter_offset = 0;
   size_t parameter_count = 0;
-  size_t statistics_offset = 0;  // batch_norm: mean (O), variance (O).
+  bool has_statistics = false;   // batch_norm: mean (O), variance (O).
+  size_t statistics_offset = 0;  // With has_statistics.
   size_t activation_column = 0;  // First column of the output.
   // cross: columns of the product, (O), then of a rank's, (rank).
   // attention: columns of the scorer's input, (places * 4 * O).

@@ -308,6 +308,8 @@ class Translator {
         const std::string vectors = Columns(x, terms, layer.input_width - terms, name + ".vectors");
         return Weighted(Shaped(gates, terms, 1), Shaped(vectors, terms, layer.output_width), name);
       }
+      default:
+        break;
     }
     return x;
   }

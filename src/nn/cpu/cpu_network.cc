@@ -495,6 +495,8 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
     case LayerConfig::Kind::kMix:
       MixBackward(input, layer.config.width, output_gradient, input_gradient);
       break;
+    default:
+      return absl::UnimplementedError(NameOf(layer.config.kind));
   }
   return absl::OkStatus();
 }

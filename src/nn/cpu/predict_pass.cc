@@ -138,6 +138,8 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t inde
     case LayerConfig::Kind::kMix:
       MixForward(input, layer.config.width, output);
       break;
+    default:
+      return absl::UnimplementedError(NameOf(layer.config.kind));
   }
   return absl::OkStatus();
 }

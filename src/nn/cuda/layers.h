@@ -82,6 +82,7 @@ class Layers {
       case LayerConfig::Kind::kAttention:
       case LayerConfig::Kind::kSoftmax:
       case LayerConfig::Kind::kMix:
+      default:
         return;  // CreateNetwork takes models with them to the CPU.
     }
   }
@@ -170,6 +171,7 @@ class Layers {
       case LayerConfig::Kind::kAttention:
       case LayerConfig::Kind::kSoftmax:
       case LayerConfig::Kind::kMix:
+      default:
         return;  // CreateNetwork takes models with them to the CPU.
     }
   }

@@ -116,7 +116,7 @@ class Stepper {
   }
 
   void UpdateRunning(const LayerPlan& layer) {
-    if (layer.config.kind != LayerConfig::Kind::kBatchNorm) return;
+    if (!layer.has_statistics) return;
     const std::span<float> batch = tensors_.batch_statistics();
     const std::span<float> running = tensors_.running_statistics();
     executor_.ForEach(layer.output_width,

@@ -94,8 +94,8 @@ TEST_CASE("A dcn_v2 is one tower or three", "[config]") {
 TEST_CASE("A network is described in one way", "[config]") {
   CHECK(WithModel("loss: {kind: focal}")->model.is_hosted());
   CHECK(ErrorOf(WithModel("initial_weights: CMakeLists.txt")) ==
-        "model.towers: missing; set model: deepfm, wide_deep, dlrm or dcn_v2, or describe the "
-        "network by towers");
+        "model.towers: missing; set model: deepfm or another model of the reference, or describe "
+        "the network by towers");
   CHECK(ErrorOf(WithModel(std::string(kDlrm) + "\n  dcn_v2: {deep: [relu]}")) ==
         "model.dcn_v2: conflicts with 'dlrm'; keep one of them");
   CHECK(ErrorOf(WithModel("dcn_v2: {deep: [relu]}\n  loss: {gamma: 1}")) ==

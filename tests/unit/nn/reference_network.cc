@@ -294,6 +294,7 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
         case LayerConfig::Kind::kAttention:
         case LayerConfig::Kind::kSoftmax:
         case LayerConfig::Kind::kMix:
+        default:
           std::abort();  // PyTorch is their reference.
       }
     }
