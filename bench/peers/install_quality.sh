@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: bench/peers/install_quality.sh
 
-Installs scikit-learn, LightGBM and PyTorch from PyPI for `bench/run quality` in build/peers/quality
-(5 GB). A PyTorch that the system's Python has is used instead, as that of Debian's python3-torch.
+Installs scikit-learn, LightGBM, FuxiCTR and PyTorch from PyPI for `bench/run quality` in
+build/peers/quality (6 GB). A PyTorch that the system's Python has is used instead, as that of Debian's python3-torch.
 TEXT
 }
 
@@ -18,7 +18,7 @@ case "${1:-}" in
   *) usage >&2; exit 2 ;;
 esac
 folder=build/peers/quality
-packages=(numpy pandas scipy scikit-learn lightgbm pyyaml)
+packages=(numpy pandas scipy scikit-learn lightgbm pyyaml 'fuxictr==2.3.*')
 [[ -x $folder/bin/pip ]] || python3 -m venv --system-site-packages "$folder"
 if "$folder/bin/python" -c 'import torch' 2>/dev/null; then
   packages+=('numpy<2')  # Which an older PyTorch may need.
@@ -26,5 +26,6 @@ else
   packages+=(torch)
 fi
 "$folder/bin/pip" install --upgrade "${packages[@]}"
-"$folder/bin/python" -c 'import torch, lightgbm, sklearn
-print("PyTorch", torch.__version__, "LightGBM", lightgbm.__version__, "scikit-learn", sklearn.__version__)'
+"$folder/bin/python" -c 'import torch, lightgbm, sklearn, fuxictr
+print("PyTorch", torch.__version__, "LightGBM", lightgbm.__version__, "scikit-learn", sklearn.__version__,
+      "FuxiCTR", fuxictr.__version__)'

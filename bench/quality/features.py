@@ -15,12 +15,21 @@ class Features:
     labels: np.ndarray = None  # [rows], 0 or 1
     numbers: np.ndarray = None  # [rows, dense columns], mean 0, deviation 1 over the training rows
     ids: list = field(default_factory=list)  # per feature: a list of lists of numbers from 1
+    groups: np.ndarray = None  # [rows], texts; None: the AUC within groups is not asked for
+
+
+@dataclass
+class Layout:
+    """What the features of all sets of rows have in common."""
+
+    sizes: list  # per feature: distinct ids
+    histories: list  # of pairs of features: an item and what its user has seen before
 
 
 def read(config_file, train, others):
     """Features of the data frame `train` and of each of `others`. All cells are texts.
 
-    Returns them and the number of distinct ids per feature."""
+    Returns them and their layout."""
     with open(config_file, encoding="utf-8") as file:
         config = yaml.safe_load(file)
     missing = set(config["data"]["missing_values"])
@@ -46,24 +55,24 @@ def read(config_file, train, others):
     for part in parts:
         part.numbers = (part.numbers - mean) / deviation
 
-    sizes = []
-    for feature in config.get("features") or _own_features(columns):
-        column = columns[feature.get("column", feature["name"])]
-        name = column.get("header_name", column["name"])
-        bounds = _bounds(train[name], feature.get("quantiles", 0), missing)
-        known = {}
-        for cell in train[name]:
-            for value in _values(cell, column, bounds, missing):
-                known.setdefault(value, len(known) + 1)
-        for part, frame in zip(parts, frames):
-            part.ids.append(
-                [
-                    [known[v] for v in _values(cell, column, bounds, missing) if v in known]
-                    for cell in frame[name]
-                ]
-            )
-        sizes.append(len(known))
-    return parts[0], parts[1:], sizes
+    specs = config.get("features") or _own_features(columns)
+    known = {spec.get("table", spec["name"]): {} for spec in specs}  # Ids per table.
+    cells = [[_cells(frame, spec, columns, train, missing) for frame in frames] for spec in specs]
+    for spec, (of_train, *_) in zip(specs, cells):
+        ids = known[spec.get("table", spec["name"])]
+        for values in of_train:
+            for value in values:
+                ids.setdefault(value, len(ids) + 1)
+    for spec, of_frames in zip(specs, cells):
+        ids = known[spec.get("table", spec["name"])]
+        for part, rows in zip(parts, of_frames):
+            part.ids.append([[ids[v] for v in values if v in ids] for values in rows])
+            if spec["name"] == config["training"].get("auc_group_feature"):
+                part.groups = np.array([values[0] if values else "" for values in rows])
+    places = {spec["name"]: i for i, spec in enumerate(specs)}
+    histories = [(places[s["table"]], places[s["name"]]) for s in specs if s.get("pooling") == "raw"]
+    sizes = [len(known[spec.get("table", spec["name"])]) for spec in specs]
+    return parts[0], parts[1:], Layout(sizes, histories)
 
 
 def _own_features(columns):
@@ -82,6 +91,14 @@ def _bounds(cells, quantiles, missing):
         return None
     numbers = np.array([float(c) for c in cells if c not in missing])
     return sorted(set(np.quantile(numbers, np.arange(1, quantiles) / quantiles)))
+
+
+def _cells(frame, spec, columns, train, missing):
+    """Per row, the values of a feature."""
+    column = columns[spec.get("column", spec["name"])]
+    name = column.get("header_name", column["name"])
+    bounds = _bounds(train[name], spec.get("quantiles", 0), missing)
+    return [_values(cell, column, bounds, missing) for cell in frame[name]]
 
 
 def _values(cell, column, bounds, missing):

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import time
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,11 @@ from sklearn.metrics import log_loss, roc_auc_score
 import features
 
 
-def logistic_regression(train, valid, test, sizes, seed):
+def logistic_regression(train, valid, test, layout, seed):
     """scikit-learn, L2 of six strengths."""
     from sklearn.linear_model import LogisticRegression
 
-    rows = [_one_hot(part, sizes) for part in (train, valid, test)]
+    rows = [_one_hot(part, layout.sizes) for part in (train, valid, test)]
 
     def fit(strength):
         model = LogisticRegression(C=strength, max_iter=300)
@@ -29,11 +30,11 @@ def logistic_regression(train, valid, test, sizes, seed):
     return _best([lambda c=c: fit(c) for c in (0.03, 0.1, 0.3, 1, 3, 10)], valid)
 
 
-def lightgbm(train, valid, test, sizes, seed):
+def lightgbm(train, valid, test, layout, seed):
     """Early stopping; ids as categories or as numbers, 31 or 127 leaves."""
     import lightgbm as lgb
 
-    rows, categories = zip(*[_columns(part, sizes) for part in (train, valid, test)])
+    rows, categories = zip(*[_columns(part, layout.sizes) for part in (train, valid, test)])
 
     def fit(leaves, as_categories):
         settings = {
@@ -53,13 +54,13 @@ def lightgbm(train, valid, test, sizes, seed):
     return _best([lambda g=g: fit(*g) for g in grid], valid)
 
 
-def factorization_machine(train, valid, test, sizes, seed):
+def factorization_machine(train, valid, test, layout, seed):
     """PyTorch, Adam, 16 factors; early stopping, L2 of three strengths over all weights per step."""
     import torch
 
     torch.set_num_threads(THREADS)
-    parts = [[torch.from_numpy(x) for x in _padded(part, sizes)] for part in (train, valid, test)]
-    count = sum(sizes) + train.numbers.shape[1] + 1
+    parts = [[torch.from_numpy(x) for x in _padded(part, layout.sizes)] for part in (train, valid, test)]
+    count = sum(layout.sizes) + train.numbers.shape[1] + 1
     labels = torch.from_numpy(train.labels)
 
     def fit(strength, rate=0.005, factors=16, batch=1024, patience=2, max_epochs=30):
@@ -103,13 +104,30 @@ def factorization_machine(train, valid, test, sizes, seed):
     return _best([lambda s=s: fit(s) for s in (1e-6, 1e-5, 1e-4)], valid)
 
 
+def fuxictr(train, valid, test, layout, seed, network):
+    import fuxictr_models
+
+    return fuxictr_models.fit(network, [train, valid, test], layout, seed, THREADS)
+
+
 PEERS = {f.__name__: f for f in (logistic_regression, lightgbm, factorization_machine)}
+for name in ("deepfm", "dcnv2", "finalmlp", "masknet", "din", "bst"):
+    PEERS[f"fuxictr_{name}"] = partial(fuxictr, network=name)
 THREADS = len(os.sched_getaffinity(0))
 
 
 def _best(fits, valid):
     predictions = [fit() for fit in fits]
     return max(predictions, key=lambda p: roc_auc_score(valid.labels, p[0]))
+
+
+def _group_auc(part, predicted):
+    """As ours: the mean AUC within groups of both labels, weighted by their rows."""
+    rows = pd.DataFrame({"group": part.groups, "label": part.labels, "predicted": predicted})
+    mixed = [g for name, g in rows.groupby("group") if name and g["label"].nunique() == 2]
+    return np.average(
+        [roc_auc_score(g["label"], g["predicted"]) for g in mixed], weights=[len(g) for g in mixed]
+    )
 
 
 def _one_hot(part, sizes):
@@ -167,20 +185,19 @@ def main():
     own = parser.parse_args()
     files = [own.train, own.validation, own.test]
     frames = [pd.read_csv(f, dtype=str, keep_default_na=False, sep=None, engine="python") for f in files]
-    train, (valid, test), sizes = features.read(own.config, frames[0], frames[1:])
+    train, (valid, test), layout = features.read(own.config, frames[0], frames[1:])
     start = time.monotonic()
-    validation, predicted = PEERS[own.peer](train, valid, test, sizes, own.seed)
-    print(
-        json.dumps(
-            {
-                "auc": roc_auc_score(test.labels, predicted),
-                "validation_auc": roc_auc_score(valid.labels, validation),
-                "log_loss": log_loss(test.labels, np.clip(predicted.astype(float), 1e-7, 1 - 1e-7)),
-                "seconds": time.monotonic() - start,
-                "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
-            }
-        )
-    )
+    validation, predicted = PEERS[own.peer](train, valid, test, layout, own.seed)
+    run = {
+        "auc": roc_auc_score(test.labels, predicted),
+        "validation_auc": roc_auc_score(valid.labels, validation),
+        "log_loss": log_loss(test.labels, np.clip(predicted.astype(float), 1e-7, 1 - 1e-7)),
+        "seconds": time.monotonic() - start,
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+    }
+    if test.groups is not None:
+        run["group_auc"] = _group_auc(test, predicted)
+    print(json.dumps(run))
 
 
 if __name__ == "__main__":
