@@ -63,14 +63,14 @@ TEST_CASE("errors name the fault of a model") {
   CHECK(Refusal(Towers({{"a", {"embeddings", "embeddings.b"}, {Linear(1)}}})) ==
         "model: tower 'a' reads 'embeddings.b' twice; name it once");
   CHECK(Refusal(Chain({Dot(4), Linear(1)})) ==
-        "model: tower 'top' layer 1: dot of vectors 4 wide, but its input is 6 wide; use two or "
-        "more vectors of that width");
+        "model: tower 'top' layer 1: 6 columns are not a multiple of 4, at least 8; read "
+        "embeddings of one dim and towers of this width, and set that width");
   CHECK(Refusal(Chain({Fm(6), Linear(1)})) ==
-        "model: tower 'top' layer 1: fm of vectors 6 wide, but its input is 6 wide; use two or "
-        "more vectors of that width");
+        "model: tower 'top' layer 1: 6 columns are not a multiple of 6, at least 12; read "
+        "embeddings of one dim and towers of this width, and set that width");
   CHECK(Refusal(Chain({Linear(4), Cross(), Linear(1)})) ==
-        "model: tower 'top' layer 2: cross on 4 columns, but the tower's input has 6; place "
-        "layers of other widths after it or in another tower");
+        "model: tower 'top' layer 2: cross on 4 columns in a tower that reads 6; move layers of "
+        "other widths after it, or to another tower");
   CHECK(Refusal(Chain({Linear(65'536), Linear(65'536), Linear(1)})) ==
         "model: has 4295557121 weights, the limit is 2147483648; make its layers narrower");
 }
