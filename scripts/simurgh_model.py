@@ -53,6 +53,8 @@ class Layer(torch.nn.Module):
             return x * torch.sigmoid(1.5957691216 * (x + 0.044715 * x**3))
         if kind == "sigmoid":
             return torch.sigmoid(x)
+        if kind == "dropout":
+            return torch.nn.functional.dropout(x, self.config["rate"], self.training)
         if kind == "cross":
             product = x @ self.weight if self.config["rank"] == 0 else x @ self.down @ self.up
             return origin * (product + self.bias) + x

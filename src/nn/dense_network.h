@@ -23,7 +23,7 @@ namespace simurgh {
 struct DenseNetworkOptions {
   ModelInputs inputs;
   uint32_t threads = 1;            // Compute threads.
-  uint64_t seed = 1;               // Seed of the initial weights.
+  uint64_t seed = 1;               // Seed of the initial weights and of dropout.
   DenseOptimizerConfig optimizer;  // The learning rate is not used: each step passes it.
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;  // A CPU supports f32 and bf16.
@@ -60,6 +60,7 @@ struct DenseTensor {
 // statistics of batch norm.
 struct RankStep {
   uint64_t step = 0;   // Number of the step.
+  uint32_t rank = 0;   // Ranks drop different values.
   uint32_t ranks = 1;  // Ranks whose batches make up the step.
   // Samples of all ranks' batches. 0: only this batch's.
   uint64_t global_samples = 0;
@@ -84,7 +85,8 @@ struct RankStep {
 //
 // A training step is ForwardBackward, then (after gradients() has been reduced over ranks)
 // ApplyGradients, which also updates the running statistics of batch norm: a step that is not
-// applied leaves no trace. Results depend only on the inputs, the seed and the number of threads.
+// applied leaves no trace. Results depend only on the inputs, the seed, the step and rank of
+// RankStep if layers drop values, and the number of threads.
 //
 // Threads: one owner.
 class DenseNetwork {
@@ -95,8 +97,8 @@ class DenseNetwork {
   // labels and probabilities (B, tasks), see LossConfig; labels are followed by the factors (B) of
   // the samples' losses if ModelInputs::has_sample_weights. Overwrites the block's gradients with
   // those of the mean loss over the global batch, and probabilities with the predictions before the
-  // step. The mean of weighted losses is over the number of samples.
-  // A rank without samples calls with B = 0: its gradients are zeros.
+  // step, of the values that dropout keeps. The mean of weighted losses is over the number of
+  // samples. A rank without samples calls with B = 0: its gradients are zeros.
   //
   // A network that loads_ahead() calls `meanwhile` while it computes. The gradients of one that
   // overlaps() are ready after AwaitGradients; the caller keeps the block until then, or until this

@@ -90,9 +90,11 @@ struct LossFormula {
   double task_weight;
   double positive_weight;
   double gamma;
+  double label_smoothing;
 
   // Returns the loss. y: the label; NaN: it is unknown, and the loss is 0. prediction:
-  // PredictionOf(kind, z). weight: weight of the sample.
+  // PredictionOf(kind, z). weight: weight of the sample. Smoothed labels count in the loss only:
+  // positive_weight is that of the true label.
   SIMURGH_HOST_DEVICE LossPoint operator()(double z, double y, double prediction,
                                            double weight) const {
     if (std::isnan(y)) return {0.0, 0.0};
@@ -104,12 +106,16 @@ struct LossFormula {
   }
 
  private:
+  SIMURGH_HOST_DEVICE double Smoothed(double y) const {
+    return label_smoothing == 0.0 ? y : y + label_smoothing * (0.5 - y);
+  }
+
   SIMURGH_HOST_DEVICE LossPoint OfKind(double z, double y, double prediction) const {
     if (kind == LossConfig::Kind::kSquaredError) return {(z - y) * (z - y), 2.0 * (z - y)};
     if (kind == LossConfig::Kind::kPoisson) return {prediction - y * z, prediction - y};
     const double decay = std::exp(-std::abs(z));
     return kind == LossConfig::Kind::kFocal ? Focal(z, y, prediction, decay, gamma)
-                                            : CrossEntropy(z, y, prediction, decay);
+                                            : CrossEntropy(z, Smoothed(y), prediction, decay);
   }
 };
 
@@ -117,7 +123,8 @@ inline LossFormula FormulaOf(const TaskConfig& task) {
   return {.kind = task.loss.kind,
           .task_weight = task.weight,
           .positive_weight = task.loss.positive_weight,
-          .gamma = task.loss.gamma};
+          .gamma = task.loss.gamma,
+          .label_smoothing = task.loss.label_smoothing};
 }
 
 }  // namespace simurgh

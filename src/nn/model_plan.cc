@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "config/layer_shape.h"
 
 namespace simurgh {
@@ -126,6 +127,19 @@ class Planner {
     SIMURGH_RETURN_IF_ERROR(ReadsSequence(config) ? SizeSequence(place, of, tower, layer)
                                                   : SizeLayer(place, tower, layer));
     AddParameters(layer);
+    if (config.kind == LayerConfig::Kind::kDropout) {
+      const bool after_relu =
+          !tower.layers.empty() && tower.last().config.kind == LayerConfig::Kind::kRelu;
+      // A relu's backward pass finds in the dropout's output which values are positive.
+      layer.is_in_place = config.rate == 0.0F || after_relu;
+      layer.stream = Mix64(HashBytes(tower.name) + tower.layers.size());
+    }
+    if (layer.is_in_place) {
+      layer.activation_column =
+          tower.layers.empty() ? tower.activation_column : tower.last().activation_column;
+      tower.layers.push_back(layer);
+      return absl::OkStatus();
+    }
     layer.activation_column = plan_.activation_width;
     plan_.activation_width += layer.output_width;
     if (config.kind == LayerConfig::Kind::kCross) {

@@ -38,6 +38,9 @@ struct LayerPlan {
   bool has_statistics = false;   // batch_norm: mean (O), variance (O).
   size_t statistics_offset = 0;  // With has_statistics.
   size_t activation_column = 0;  // First column of the output.
+  // dropout: its output takes the place of its input, which no backward pass needs.
+  bool is_in_place = false;
+  uint64_t stream = 0;  // dropout: hash of its place in the model.
   // cross: columns of the product, (O), then of a rank's, (rank).
   // attention: columns of the scorer's input, (places * 4 * O).
   size_t scratch_column = 0;

@@ -288,6 +288,8 @@ class Translator {
         return Gelu(x, name);
       case LayerConfig::Kind::kSigmoid:
         return graph_.Node("Sigmoid", {x}, name);
+      case LayerConfig::Kind::kDropout:
+        return x;  // Predictions drop nothing.
       case LayerConfig::Kind::kDot:
         return Dot(layer, x, name);
       case LayerConfig::Kind::kCross:

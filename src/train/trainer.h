@@ -223,7 +223,7 @@ class Trainer {
 
   Status TrainStep(StepBatches& batches, const PulledBatch& pulled, std::chrono::nanoseconds waited,
                    ProgressMeter& meter);
-  RankStep RankStepOf(const Batch& batch);
+  RankStep RankStepOf(const PulledBatch& pulled);
   StatusOr<BatchResult> ForwardBackward(StepBatches& batches, const PulledBatch& pulled,
                                         const RankStep& ranks);
   // Sets whether the ranks apply the step, and their staleness.

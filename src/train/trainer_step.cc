@@ -38,8 +38,7 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   // The weights of the step.
   const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
   const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step.step);
-  RankStep ranks = RankStepOf(*pulled.batch);
-  ranks.step = pulled.step;
+  RankStep ranks = RankStepOf(pulled);
   SIMURGH_RETURN_IF_ERROR(update_->BeginStep(step.step, trace, rate, &ranks));
   ReportDensePushes(meter);
 
@@ -88,8 +87,12 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   return skipped_in_row_ < config_.max_skipped_steps ? absl::OkStatus() : SkippedError(step.step);
 }
 
-RankStep Trainer::RankStepOf(const Batch& batch) {
-  RankStep ranks{.ranks = collective_.ranks(), .global_samples = batch.global_samples};
+RankStep Trainer::RankStepOf(const PulledBatch& pulled) {
+  const Batch& batch = *pulled.batch;
+  RankStep ranks{.step = pulled.step,
+                 .rank = collective_.rank(),
+                 .ranks = collective_.ranks(),
+                 .global_samples = batch.global_samples};
   if (ranks.global_samples == 0) {
     ranks.global_samples = batch.dense.batch_size * collective_.ranks();
   }
@@ -117,7 +120,7 @@ StatusOr<BatchResult> Trainer::ForwardBackward(StepBatches& batches, const Pulle
         if (next == nullptr || !meanwhile.ok()) return;
         // An evaluation predicts before the next step.
         if (IsEvaluationDue(pulled.step + 1, pulled.batch->ends_epoch)) return;
-        update_->StartNext(*next, RankStepOf(*next->batch));
+        update_->StartNext(*next, RankStepOf(*next));
       });
   SIMURGH_RETURN_IF_ERROR(meanwhile);
   return result;

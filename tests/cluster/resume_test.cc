@@ -76,7 +76,9 @@ TEST_CASE("Synchronous training continues to the bit") {
             "training.dense_optimizer.schedule.warmup_steps=1500"}});
   CAPTURE(input.config, input.ranks);
   std::vector<std::string> overrides = input.overrides;
-  overrides.insert(overrides.end(), {"training.mode=sync", "training.progress_interval=50ms"});
+  overrides.insert(overrides.end(),
+                   {"training.mode=sync", "training.progress_interval=50ms",
+                    "model.towers.2.layers=[{linear: 64}, relu, {dropout: 0.3}, {linear: 1}]"});
   const TemporaryFolder folder;
   const auto options = [&](const std::string& model) {
     std::vector<std::string> all = overrides;

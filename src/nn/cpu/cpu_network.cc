@@ -15,6 +15,7 @@
 #include "nn/cpu/batch_norm.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cross.h"
+#include "nn/cpu/dropout.h"
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/linear.h"
 #include "nn/cpu/loss.h"
@@ -273,9 +274,13 @@ Status CpuNetwork::Forward(const NetworkInputs& inputs, const RankStep& rank_ste
     MatrixView<const float> input = activations_.Input(tower);
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       const LayerPlan& layer = tower.layers[i];
-      SIMURGH_RETURN_IF_ERROR(layer.config.kind == LayerConfig::Kind::kBatchNorm
-                                  ? BatchNormLayerForward(layer, input, rank_step)
-                                  : PredictLayer(pass, tower, i, input));
+      if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
+        SIMURGH_RETURN_IF_ERROR(BatchNormLayerForward(layer, input, rank_step));
+      } else if (layer.config.rate > 0.0F) {
+        Drop(MaskOf(layer, rank_step), input, activations_.Output(layer));
+      } else {
+        SIMURGH_RETURN_IF_ERROR(PredictLayer(pass, tower, i, input));
+      }
       if (HasRelu(tower, i)) ++i;
       input = activations_.Output(tower.layers[i]);
     }
@@ -292,15 +297,13 @@ Status CpuNetwork::Backward(MatrixView<float> embedding_gradient, const RankStep
     const TowerPlan& tower = plan_.towers[t];
     const TowerInput* direct = DirectInput(tower);
     for (size_t i = tower.layers.size(); i-- > 0;) {
-      // The product of a linear layer gives the gradient of the relu before it, too.
-      const bool after_relu = i > 0 && tower.layers[i].config.kind == LayerConfig::Kind::kLinear &&
-                              tower.layers[i - 1].config.kind == LayerConfig::Kind::kRelu;
+      const Activation before = ActivationBefore(tower, i);
       const MatrixView<const float> input =
           i == 0 ? activations_.Input(tower) : activations_.Output(tower.layers[i - 1]);
       const LayerPlan& layer = tower.layers[i];
-      if (after_relu) --i;
+      i -= before.layers;
       SIMURGH_RETURN_IF_ERROR(
-          LayerBackward(tower, layer, input, after_relu,
+          LayerBackward(tower, layer, input, before,
                         i == 0 ? activation_gradients_.Input(tower)
                                : activation_gradients_.Output(tower.layers[i - 1]),
                         i > 0 || (tower.needs_input_gradient && direct == nullptr), rank_step));
@@ -424,8 +427,27 @@ Status CpuNetwork::BatchNormLayerForward(const LayerPlan& layer, MatrixView<cons
   return absl::OkStatus();
 }
 
+CpuNetwork::Activation CpuNetwork::ActivationBefore(const TowerPlan& tower, size_t layer) {
+  const auto is = [&](size_t i, LayerConfig::Kind kind) {
+    return tower.layers[i].config.kind == kind;
+  };
+  if (!is(layer, LayerConfig::Kind::kLinear)) return {};
+  if (layer > 0 && is(layer - 1, LayerConfig::Kind::kRelu)) return {.layers = 1};
+  if (layer < 2 || !is(layer - 1, LayerConfig::Kind::kDropout) ||
+      !is(layer - 2, LayerConfig::Kind::kRelu)) {
+    return {};
+  }
+  const float rate = tower.layers[layer - 1].config.rate;
+  return {.layers = 2, .scale = DropoutMask::Of(rate, /*layer=*/0, /*step=*/0).scale};
+}
+
+DropoutMask CpuNetwork::MaskOf(const LayerPlan& layer, const RankStep& rank_step) const {
+  return DropoutMask::Of(layer.config.rate, DropoutLayer(options_.seed, layer.stream),
+                         DropoutStep(rank_step.step, rank_step.rank));
+}
+
 Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
-                                 MatrixView<const float> input, bool after_relu,
+                                 MatrixView<const float> input, const Activation& before,
                                  MatrixView<float> input_gradient, bool needs_input_gradient,
                                  const RankStep& rank_step) {
   const std::span<const float> weights = parameters();
@@ -433,10 +455,10 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
       if (!needs_input_gradient) break;
-      return after_relu
-                 ? LinearBackwardRelu(output_gradient, layer.Weight(weights), input, input_gradient)
-                 : LinearBackwardInput(output_gradient, layer.Weight(weights), 0.0F,
-                                       input_gradient);
+      return before.layers > 0 ? LinearBackwardRelu(output_gradient, layer.Weight(weights), input,
+                                                    input_gradient, before.scale)
+                               : LinearBackwardInput(output_gradient, layer.Weight(weights), 0.0F,
+                                                     input_gradient);
     case LayerConfig::Kind::kBatchNorm: {
       const BatchNormStatistics statistics{layer.Mean<const float>(batch_statistics()),
                                            layer.Variance<const float>(batch_statistics())};
@@ -457,6 +479,11 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
     case LayerConfig::Kind::kSigmoid:
       ActivationBackward<SigmoidFormula>(activations_.Output(layer).flat(), output_gradient.flat(),
                                          input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kDropout:
+      if (layer.config.rate > 0.0F) {
+        Drop(MaskOf(layer, rank_step), output_gradient, input_gradient);
+      }
       break;
     case LayerConfig::Kind::kDot:
       DotBackward(input, layer.config.width, output_gradient, interaction_scratch(),

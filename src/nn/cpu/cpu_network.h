@@ -10,6 +10,7 @@
 #include "nn/cpu/predict_pass.h"
 #include "nn/dense_network.h"
 #include "nn/dense_tensors.h"
+#include "nn/dropout.h"
 #include "nn/model_plan.h"
 
 namespace simurgh::cpu {
@@ -74,10 +75,18 @@ class CpuNetwork final : public DenseNetwork {
 
   Status BatchNormLayerForward(const LayerPlan& layer, MatrixView<const float> input,
                                const RankStep& rank_step);
-  // after_relu: input is the output of a relu; input_gradient is that of the relu's input.
+  // A product that includes the backward pass of a relu, and of a dropout behind it, which scales
+  // by `scale`.
+  struct Activation {
+    size_t layers = 0;  // Layers before the product's that it includes.
+    float scale = 1.0F;
+  };
+  static Activation ActivationBefore(const TowerPlan& tower, size_t layer);
+  DropoutMask MaskOf(const LayerPlan& layer, const RankStep& rank_step) const;
+  // before: if it has layers, input is their output and input_gradient that of their input.
   // needs_input_gradient: false lets a layer leave input_gradient unchanged.
   Status LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
-                       MatrixView<const float> input, bool after_relu,
+                       MatrixView<const float> input, const Activation& before,
                        MatrixView<float> input_gradient, bool needs_input_gradient,
                        const RankStep& rank_step);
   Status LayerBackwardWeights(const LayerPlan& layer, MatrixView<const float> input);

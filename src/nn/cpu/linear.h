@@ -30,8 +30,10 @@ Status LinearBackwardInput(MatrixView<const float> output_gradient, MatrixView<c
                            PieceWork finish = NoPieceWork);
 
 // Computes LinearBackwardInput through a relu: input (B, I) is the relu's output, and
-// input_gradient is the gradient of the relu's input.
+// input_gradient is the gradient of the relu's input. scale: that of a dropout behind the relu,
+// whose output is `input`; else 1.
 Status LinearBackwardRelu(MatrixView<const float> output_gradient, MatrixView<const float> weight,
-                          MatrixView<const float> input, MatrixView<float> input_gradient);
+                          MatrixView<const float> input, MatrixView<float> input_gradient,
+                          float scale = 1.0F);
 
 }  // namespace simurgh::cpu

@@ -111,6 +111,9 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t inde
     case LayerConfig::Kind::kSigmoid:
       ActivationForward<SigmoidFormula>(input.flat(), output.flat());
       break;
+    case LayerConfig::Kind::kDropout:
+      if (!layer.is_in_place) CopyRows(input, output);
+      break;
     case LayerConfig::Kind::kDot:
       DotForward(input, layer.config.width, pass.scratch, output);
       break;

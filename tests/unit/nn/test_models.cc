@@ -27,6 +27,8 @@ LayerConfig Relu() { return {.kind = LayerConfig::Kind::kRelu}; }
 LayerConfig Gelu() { return {.kind = LayerConfig::Kind::kGelu}; }
 LayerConfig Sigmoid() { return {.kind = LayerConfig::Kind::kSigmoid}; }
 
+LayerConfig Dropout(float rate) { return {.kind = LayerConfig::Kind::kDropout, .rate = rate}; }
+
 LayerConfig Dot(uint32_t width) { return {.kind = LayerConfig::Kind::kDot, .width = width}; }
 
 LayerConfig Fm(uint32_t width) { return {.kind = LayerConfig::Kind::kFm, .width = width}; }

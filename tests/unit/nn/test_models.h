@@ -18,6 +18,7 @@ LayerConfig BatchNorm(float momentum = 0.1F, float epsilon = 1e-5F);
 LayerConfig Relu();
 LayerConfig Gelu();
 LayerConfig Sigmoid();
+LayerConfig Dropout(float rate);
 LayerConfig Dot(uint32_t width);
 LayerConfig Fm(uint32_t width);
 LayerConfig Cross(uint32_t rank = 0);

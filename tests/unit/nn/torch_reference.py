@@ -3,10 +3,12 @@
 
 Usage: torch_reference.py FOLDER
 FOLDER has model.json: `network` (see scripts/simurgh_model.py), `weights` (factors of the tasks' losses) and `tensors`
-(names and shapes of the parameters); and parameters, dense, embeddings and labels, f32 without a header. Writes f64
+(names and shapes of the parameters); and parameters, dense, embeddings, labels and, with dropout, masks, f32 without a header. Writes f64
 to FOLDER/found: the loss, the probabilities, the gradients of the parameters and those of the embeddings.
 """
+import itertools
 import json
+import os
 import sys
 import numpy
 import torch
@@ -34,6 +36,13 @@ dense = read("dense", len(network["dense"]))
 embeddings = read("embeddings", sum(feature["width"] for feature in network["embeddings"])).requires_grad_()
 weights = torch.tensor(description["weights"], dtype=torch.float64)
 labels = read("labels", len(weights))
+smoothing = torch.tensor(description.get("label_smoothing", [0.0]), dtype=torch.float64)
+labels = labels * (1 - smoothing) + smoothing / 2
+if os.path.exists(folder + "/masks"):
+    # The factors of each dropout layer, in their order.
+    masks = iter(read("masks"))
+    torch.nn.functional.dropout = lambda x, rate, training: x * torch.stack(
+        list(itertools.islice(masks, x.numel()))).reshape(x.shape)
 logits = model.logits(dense, embeddings)
 losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
 loss = (losses * weights).sum() / len(labels)
