@@ -257,7 +257,7 @@ class Expansion {
   // Source: Ma et al., "Entire space multi-task model", SIGIR 2018.
   void Esmm() {
     const std::vector<std::string> labels = Labels();
-    const bool fits = labels.size() == 2 && model_.click != model_.conversion;
+    const bool fits = labels.size() == 2;
     const std::string click = model_.click.empty() && fits ? labels[0] : model_.click;
     const std::string conversion =
         model_.conversion.empty() && fits ? labels[1] : model_.conversion;

@@ -1,0 +1,188 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include <catch2/catch.hpp>
+
+#include "config/sections.h"
+#include "tests/unit/config/sample.h"
+
+namespace simurgh {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// Features `user`, `item` of dim 4, and their histories of three places; a number `age`; two
+// labels.
+constexpr char kHistories[] = R"(cluster: {name: short, seed: 1}
+tables: [{names: [user, item, shop], dim: 4}]
+features:
+  - {name: user}
+  - {name: item}
+  - {name: shop}
+  - {name: seen, table: item, pooling: raw, max_length: 3, mask: true}
+  - {name: shops, table: shop, pooling: raw, max_length: 3, mask: true}
+data:
+  format: csv
+  train: [CMakeLists.txt]
+  csv: {separator: ";"}
+  columns:
+    - {name: age, kind: dense}
+    - {name: user, kind: id}
+    - {name: item, kind: id}
+    - {name: shop, kind: id}
+    - {name: seen, kind: id, separator: "|"}
+    - {name: shops, kind: id, separator: "|"}
+    - {name: click, kind: label}
+)";
+constexpr char kSecondLabel[] = "    - {name: buy, kind: label}\n";
+
+StatusOr<ClusterConfig> Parse(const std::string& model, bool has_second_label = false) {
+  return ParseClusterConfig(
+      absl::StrCat(kHistories, has_second_label ? kSecondLabel : "", "model: ", model, "\n"),
+      kSamplePath, {});
+}
+
+// Each tower in one line: "name: inputs > layers", widths behind names.
+Lines TowersOf(const std::string& model, bool has_second_label = false) {
+  const auto config = Parse(model, has_second_label);
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  Lines lines;
+  for (const TowerConfig& tower : config->model.towers) {
+    std::string line = absl::StrCat(tower.name, ": ", absl::StrJoin(tower.inputs, " "));
+    for (const LayerConfig& layer : tower.layers) {
+      absl::StrAppend(&line, " > ", NameOf(layer.kind));
+      if (layer.width > 0) absl::StrAppend(&line, " ", layer.width);
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+std::string ErrorOf(const std::string& model, bool has_second_label = false) {
+  const auto config = Parse(model, has_second_label);
+  REQUIRE_FALSE(config.ok());
+  const std::string message(config.status().message());
+  return message.substr(message.find(": ") + 2);
+}
+
+// The embeddings have 12 columns of ids, 24 of histories; `dense` has 1 number and 6 of masks.
+
+TEST_CASE("A final_mlp is two gated streams and their fusion", "[config]") {
+  CHECK(TowersOf("{final_mlp: {first: [{linear: 8}], second: [{linear: 8}], second_context: [user, "
+                 "item], heads: 2}}") ==
+        Lines{"first: dense embeddings > linear 8",
+              "second_gate: embeddings.user embeddings.item > linear 64 > relu > linear 43 > gate",
+              "second: dense embeddings second_gate > product 2 > linear 8",
+              "click_pairs: first second > bilinear 2", "click_sum: first second > linear 1",
+              "top: click_pairs click_sum > sum 1"});
+  CHECK(TowersOf("final_mlp", true).back() ==
+        "top: click_pairs click_sum buy_pairs buy_sum > sum 2");
+  CHECK(ErrorOf("{final_mlp: {first_context: [usr]}}") ==
+        "model.final_mlp.first_context: no feature is named 'usr'; the nearest feature is 'user'");
+}
+
+TEST_CASE("A mask_net has blocks side by side or one after another", "[config]") {
+  const Lines parallel =
+      TowersOf("{mask_net: {blocks: 2, width: 5, mask_ratio: 0.5, deep: [relu]}}");
+  CHECK(parallel ==
+        Lines{"normalised_user: embeddings.user > layer_norm",
+              "normalised_item: embeddings.item > layer_norm",
+              "normalised_shop: embeddings.shop > layer_norm",
+              "normalised_seen: embeddings.seen > layer_norm",
+              "normalised_shops: embeddings.shops > layer_norm",
+              "mask_1: dense embeddings > linear 22 > relu > linear 43",
+              "block_1: dense normalised_user normalised_item normalised_shop normalised_seen "
+              "normalised_shops mask_1 > product 2 > linear 5 > layer_norm > relu",
+              "mask_2: dense embeddings > linear 22 > relu > linear 43",
+              "block_2: dense normalised_user normalised_item normalised_shop normalised_seen "
+              "normalised_shops mask_2 > product 2 > linear 5 > layer_norm > relu",
+              "top: block_1 block_2 > relu > linear 1"});
+  const Lines serial =
+      TowersOf("{mask_net: {structure: serial, blocks: 2, width: 5, deep: [relu]}}");
+  CHECK(Lines(serial.end() - 3, serial.end()) ==
+        Lines{"mask_2: dense embeddings > linear 86 > relu > linear 5",
+              "block_2: block_1 mask_2 > product 2 > linear 5 > layer_norm > relu",
+              "top: block_2 > relu > linear 1"});
+}
+
+TEST_CASE("din and bst read each history for the feature of its table", "[config]") {
+  const std::string top = "top: dense embeddings.user embeddings.item embeddings.shop ";
+  CHECK(TowersOf("{din: {deep: [prelu]}}") ==
+        Lines{"attention_1: embeddings.item embeddings.seen mask.seen > attention",
+              "attention_2: embeddings.shop embeddings.shops mask.shops > attention",
+              top + "attention_1 attention_2 > prelu > linear 1"});
+  CHECK(TowersOf(
+            "{din: {attention: [{sequence: [seen, shops], query: [item, shop]}], deep: [relu]}}") ==
+        Lines{"attention_1: embeddings.item embeddings.shop embeddings.seen embeddings.shops "
+              "mask.seen > attention",
+              top + "attention_1 > relu > linear 1"});
+  CHECK(TowersOf("{bst: {attention: [{sequence: seen, query: item}], blocks: 2, heads: 2, deep: "
+                 "[relu]}}") ==
+        Lines{"sequence_1: embeddings.seen mask.seen > self_attention 2",
+              "sequence_1_2: sequence_1 mask.seen > self_attention 2",
+              "attention_1: embeddings.item sequence_1_2 mask.seen > attention",
+              top + "attention_1 embeddings.shops > relu > linear 1"});
+  const auto config = Parse("din");
+  REQUIRE(config.ok());
+  CHECK(config->model.towers[0].layers[0].activation == LayerConfig::Kind::kDice);
+  CHECK(ErrorOf("{din: {attention: [{sequence: user, query: item}]}}") ==
+        "model.din.attention.0.sequence: feature 'user' cannot be the sequence; name a sequence "
+        "with pooling: raw and mask: true, and a query of another pooling");
+}
+
+TEST_CASE("mmoe and ple mix experts for each label", "[config]") {
+  CHECK(TowersOf("{mmoe: {experts: 2, expert: [{linear: 3}], deep: [relu]}}", true) ==
+        Lines{"expert_1: dense embeddings > linear 3", "expert_2: dense embeddings > linear 3",
+              "click_mix_gate: dense embeddings > linear 2 > softmax",
+              "click_mix: click_mix_gate expert_1 expert_2 > mix 2",
+              "click_deep: click_mix > relu > linear 1",
+              "buy_mix_gate: dense embeddings > linear 2 > softmax",
+              "buy_mix: buy_mix_gate expert_1 expert_2 > mix 2",
+              "buy_deep: buy_mix > relu > linear 1", "top: click_deep buy_deep > sum 2"});
+  const Lines ple = TowersOf(
+      "{ple: {levels: 2, shared_experts: 1, task_experts: 1, expert: [{linear: 3}], deep: [relu]}}",
+      true);
+  CHECK(ple ==
+        Lines{"level_1_shared_1: dense embeddings > linear 3",
+              "level_1_click_1: dense embeddings > linear 3",
+              "level_1_click_mix_gate: dense embeddings > linear 2 > softmax",
+              "level_1_click_mix: level_1_click_mix_gate level_1_click_1 level_1_shared_1 > mix 2",
+              "level_1_buy_1: dense embeddings > linear 3",
+              "level_1_buy_mix_gate: dense embeddings > linear 2 > softmax",
+              "level_1_buy_mix: level_1_buy_mix_gate level_1_buy_1 level_1_shared_1 > mix 2",
+              "level_1_shared_mix_gate: dense embeddings > linear 3 > softmax",
+              "level_1_shared_mix: level_1_shared_mix_gate level_1_shared_1 level_1_click_1 "
+              "level_1_buy_1 > mix 3",
+              "level_2_shared_1: level_1_shared_mix > linear 3",
+              "level_2_click_1: level_1_click_mix > linear 3",
+              "level_2_click_mix_gate: level_1_click_mix > linear 2 > softmax",
+              "level_2_click_mix: level_2_click_mix_gate level_2_click_1 level_2_shared_1 > mix 2",
+              "level_2_buy_1: level_1_buy_mix > linear 3",
+              "level_2_buy_mix_gate: level_1_buy_mix > linear 2 > softmax",
+              "level_2_buy_mix: level_2_buy_mix_gate level_2_buy_1 level_2_shared_1 > mix 2",
+              "click_deep: level_2_click_mix > relu > linear 1",
+              "buy_deep: level_2_buy_mix > relu > linear 1", "top: click_deep buy_deep > sum 2"});
+}
+
+TEST_CASE("An esmm multiplies the probabilities of two labels", "[config]") {
+  CHECK(TowersOf("{esmm: {deep: [relu]}}", true) ==
+        Lines{"click: dense embeddings > relu > linear 1",
+              "conversion_after_click: dense embeddings > relu > linear 1",
+              "conversion: click conversion_after_click > joint 2",
+              "top: click conversion > sum 2"});
+  CHECK(TowersOf("{esmm: {click: buy, conversion: click}}", true).back() ==
+        "top: conversion click > sum 2");
+  for (const auto& [model, both] :
+       {std::pair("esmm", false), {"{esmm: {click: age}}", true}, {"{esmm: {click: buy}}", true}}) {
+    CAPTURE(model);
+    CHECK(ErrorOf(model, both) ==
+          "model.esmm.conversion: the model needs two labels, a click and a conversion; name both "
+          "of data.columns with kind: label");
+  }
+}
+
+}  // namespace
+}  // namespace simurgh
