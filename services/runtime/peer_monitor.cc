@@ -13,7 +13,10 @@ namespace simurgh {
 namespace {
 
 constexpr std::chrono::seconds kInterval{1};           // Pause between calls of a ready peer.
-constexpr std::chrono::milliseconds kRetryPause{100};  // The client's back-off is added to it.
+// Least and greatest pause after a call that has failed, which each failure doubles. The client's
+// back-off is added.
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kLastPause{100};
 constexpr std::chrono::seconds kPatience{1};           // Maximum wait for a connection.
 constexpr std::chrono::seconds kTimeout{5};            // Maximum wait for an answer.
 constexpr std::chrono::seconds kStart{3};  // Waiting this long for a peer's start is normal.
@@ -69,6 +72,7 @@ PeerMonitor::PeerMonitor(DaemonContext& context, std::vector<Peer> peers) : cont
 }
 
 rpc::awaitable<void> PeerMonitor::Watch(Watched& watched) {
+  rpc::Clock::duration retry_pause = kFirstPause;
   while (!stopped_) {
     rpc::CallOptions options(rpc::Clock::now() + kTimeout);
     options.patience = kPatience;
@@ -81,7 +85,9 @@ rpc::awaitable<void> PeerMonitor::Watch(Watched& watched) {
       status = absl::UnavailableError(status.message());
     }
     Note(watched, status);
-    const rpc::Clock::duration pause = status.ok() ? rpc::Clock::duration(kInterval) : kRetryPause;
+    const rpc::Clock::duration pause = status.ok() ? rpc::Clock::duration(kInterval) : retry_pause;
+    retry_pause = status.ok() ? rpc::Clock::duration(kFirstPause)
+                              : std::min<rpc::Clock::duration>(2 * retry_pause, kLastPause);
     co_await stop_->Wait(rpc::Clock::now() + pause);
   }
 }
