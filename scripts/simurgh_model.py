@@ -51,15 +51,39 @@ class Layer(torch.nn.Module):
             return torch.relu(x)
         if kind == "gelu":
             return x * torch.sigmoid(1.5957691216 * (x + 0.044715 * x**3))
+        if kind == "silu":
+            return torch.nn.functional.silu(x)
+        if kind == "tanh":
+            return torch.tanh(x)
         if kind == "sigmoid":
             return torch.sigmoid(x)
         if kind == "dropout":
             return torch.nn.functional.dropout(x, self.config["rate"], self.training)
+        if kind == "gate":
+            return 2 * torch.sigmoid(x)
+        if kind == "prelu":
+            return torch.nn.functional.prelu(x, self.slope)
+        if kind == "dice":
+            p = torch.sigmoid(torch.nn.functional.batch_norm(
+                x, self.running_mean, self.running_variance, None, None,
+                self.training, self.config["momentum"], self.config["epsilon"]))
+            return x * (p + (1 - p) * self.slope)
+        if kind == "layer_norm":
+            return torch.nn.functional.layer_norm(x, x.shape[1:], self.scale, self.shift, self.config["epsilon"])
         if kind == "cross":
             product = x @ self.weight if self.config["rank"] == 0 else x @ self.down @ self.up
             return origin * (product + self.bias) + x
         if kind == "sum":
             return x.reshape(len(x), self.config["width"], -1).sum(2)
+        if kind == "product":
+            return x.reshape(len(x), self.config["width"], -1).prod(1)
+        if kind == "bilinear":
+            heads = self.weight.reshape(self.config["width"], -1, self.weight.shape[1])
+            one, two = x.reshape(len(x), 2, len(heads), -1).unbind(1)
+            return torch.einsum("nhi,hij,nhj->n", one, heads, two)[:, None]
+        if kind == "joint":
+            total = torch.nn.functional.logsigmoid(x).reshape(len(x), self.config["width"], -1).sum(1)
+            return total - torch.log((-torch.expm1(total)).clamp(min=torch.finfo(x.dtype).tiny))
         if kind == "softmax":
             return torch.softmax(x, 1)
         if kind == "mix":
@@ -235,7 +259,8 @@ def _weights(network):
     """Names of the weights, in the order of `average.weights`."""
     for tower in network["towers"]:
         for index, layer in enumerate(tower["layers"], 1):
-            parts = {"linear": ("weight", "bias"), "batch_norm": ("scale", "shift"), "cross": ("weight", "bias")}
+            parts = {"linear": ("weight", "bias"), "batch_norm": ("scale", "shift"), "cross": ("weight", "bias"),
+                     "layer_norm": ("scale", "shift"), "prelu": ("slope",), "dice": ("slope",), "bilinear": ("weight",)}
             if layer.get("rank"):
                 parts["cross"] = ("down", "up", "bias")
             if layer["kind"] == "attention":

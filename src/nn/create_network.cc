@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <string>
+
+#include "absl/strings/str_cat.h"
 
 #include "base/log.h"
 #include "nn/cpu/matmul.h"
@@ -16,26 +19,29 @@ namespace {
 constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};
 #endif
 
-// Returns whether the model has layers that no device computes.
-bool NeedsCpu(const ModelConfig& model) {
+// Returns a layer that no device computes; null without one.
+const LayerConfig* LayerOnCpu(const ModelConfig& model) {
   using Kind = LayerConfig::Kind;
-  return std::ranges::any_of(model.towers, [](const TowerConfig& tower) {
-    return std::ranges::any_of(tower.layers, [](const LayerConfig& layer) {
-      return ReadsSequence(layer) || layer.kind == Kind::kSoftmax || layer.kind == Kind::kMix;
-    });
-  });
+  constexpr std::array kOnDevice = {Kind::kLinear, Kind::kBatchNorm, Kind::kRelu,
+                                    Kind::kGelu,   Kind::kSigmoid,   Kind::kDot,
+                                    Kind::kCross,  Kind::kFm,        Kind::kSum};
+  for (const TowerConfig& tower : model.towers) {
+    for (const LayerConfig& layer : tower.layers) {
+      if (std::ranges::find(kOnDevice, layer.kind) == kOnDevice.end()) return &layer;
+    }
+  }
+  return nullptr;
 }
 
 // Creates the network on a CUDA device. Errors: NOT_FOUND without a usable device, or if the model
 // needs the CPU; for the device `cuda` that is INVALID_ARGUMENT.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
                                                        const DenseNetworkOptions& options) {
-  if (NeedsCpu(model)) {
-    constexpr char kNeedsCpu[] =
-        "attention, mean, last, softmax, mix and experts have no CUDA kernels; set "
-        "nn_worker.device: cpu";
-    if (options.device == ComputeDevice::kCuda) return absl::InvalidArgumentError(kNeedsCpu);
-    return absl::NotFoundError(kNeedsCpu);
+  if (const LayerConfig* layer = LayerOnCpu(model); layer != nullptr) {
+    const std::string reason = absl::StrCat("the layer ", NameOf(layer->kind),
+                                            " has no CUDA kernels; set nn_worker.device: cpu");
+    if (options.device == ComputeDevice::kCuda) return absl::InvalidArgumentError(reason);
+    return absl::NotFoundError(reason);
   }
 #if defined(SIMURGH_CUDA)
   SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created, cuda::CreateCudaNetwork(model, options));

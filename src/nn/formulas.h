@@ -8,8 +8,8 @@
 // Formulas of all backends, so that they agree to the bit.
 namespace simurgh {
 
-// An activation's value, and the gradient of its input. saved: the input of gelu, the output of the
-// others. dy: the gradient of the output.
+// An activation's value, and the gradient of its input. saved: the input of gelu and silu, the
+// output of the others. dy: the gradient of the output.
 
 // max(x, 0). NaN stays NaN, which makes the loss NaN.
 struct ReluFormula {
@@ -43,6 +43,91 @@ struct SigmoidFormula {
   SIMURGH_HOST_DEVICE static float Value(float x) { return 1.0F / (1.0F + std::exp(-x)); }
   SIMURGH_HOST_DEVICE static float Gradient(float saved, float dy) {
     return dy * (saved * (1.0F - saved));
+  }
+};
+
+// x sigmoid(x). Source: Ramachandran et al., "Searching for Activation Functions", 2017.
+struct SiluFormula {
+  SIMURGH_HOST_DEVICE static float Value(float x) { return x * SigmoidFormula::Value(x); }
+  SIMURGH_HOST_DEVICE static float Gradient(float saved, float dy) {
+    const float gate = SigmoidFormula::Value(saved);
+    return dy * (gate + saved * gate * (1.0F - gate));
+  }
+};
+
+struct TanhFormula {
+  SIMURGH_HOST_DEVICE static float Value(float x) { return std::tanh(x); }
+  SIMURGH_HOST_DEVICE static float Gradient(float saved, float dy) {
+    return dy * (1.0F - saved * saved);
+  }
+};
+
+// 2 sigmoid(x), which is 1 at 0. Source: Chang et al., "PEPNet", KDD 2023, equation 2.
+struct GateFormula {
+  SIMURGH_HOST_DEVICE static float Value(float x) { return 2.0F * SigmoidFormula::Value(x); }
+  SIMURGH_HOST_DEVICE static float Gradient(float saved, float dy) {
+    return dy * (saved * (1.0F - 0.5F * saved));
+  }
+};
+
+// max(x, 0) + slope min(x, 0).
+// Source: He et al., "Delving Deep into Rectifiers", ICCV 2015, equation 1.
+struct PreluFormula {
+  SIMURGH_HOST_DEVICE static float Value(float x, float slope) { return x < 0.0F ? slope * x : x; }
+  SIMURGH_HOST_DEVICE static float Gradient(float x, float slope, float dy) {
+    return x > 0.0F ? dy : slope * dy;
+  }
+  // The term of the slope's gradient.
+  SIMURGH_HOST_DEVICE static float SlopeGradient(float x, float dy) {
+    return x > 0.0F ? 0.0F : x * dy;
+  }
+};
+
+// p x + (1 - p) slope x with p = sigmoid(z); z: x, normalised as by batch norm without an affine
+// part. Source: Zhou et al., "Deep Interest Network", KDD 2018, equation 3.
+struct DiceFormula {
+  SIMURGH_HOST_DEVICE static float Value(float x, float z, float slope) {
+    return x * Rate(z, slope);
+  }
+  // The gradient of x without its part by z.
+  SIMURGH_HOST_DEVICE static float Gradient(float z, float slope, float dy) {
+    return dy * Rate(z, slope);
+  }
+  SIMURGH_HOST_DEVICE static float NormalisedGradient(float x, float z, float slope, float dy) {
+    const float p = SigmoidFormula::Value(z);
+    return dy * (x * (1.0F - slope) * (p * (1.0F - p)));
+  }
+  // The term of the slope's gradient.
+  SIMURGH_HOST_DEVICE static float SlopeGradient(float x, float z, float dy) {
+    return dy * (x * (1.0F - SigmoidFormula::Value(z)));
+  }
+
+ private:
+  SIMURGH_HOST_DEVICE static float Rate(float z, float slope) {
+    const float p = SigmoidFormula::Value(z);
+    return p + (1.0F - p) * slope;
+  }
+};
+
+// The logit of the product of some probabilities, given their logits.
+// Source: Ma et al., "Entire Space Multi-Task Model", SIGIR 2018, equation 1.
+struct JointFormula {
+  // The logarithm of sigmoid(z), which is a term of `sum`.
+  SIMURGH_HOST_DEVICE static double Term(double z) {
+    return (z < 0 ? z : 0.0) - std::log1p(std::exp(-std::abs(z)));
+  }
+  SIMURGH_HOST_DEVICE static double Value(double sum) { return sum - std::log(Other(sum)); }
+  SIMURGH_HOST_DEVICE static double Gradient(double sum, double z, double dy) {
+    const double decay = std::exp(-std::abs(z));
+    return dy / Other(sum) * ((z < 0 ? 1.0 : decay) / (1.0 + decay));
+  }
+
+ private:
+  // 1 less the product. Its floor bounds the result if all probabilities are 1.
+  SIMURGH_HOST_DEVICE static double Other(double sum) {
+    constexpr double kLeast = 1e-300;
+    const double other = -std::expm1(sum);
+    return other < kLeast ? kLeast : other;
   }
 };
 

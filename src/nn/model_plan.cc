@@ -142,25 +142,38 @@ class Planner {
     }
     layer.activation_column = plan_.activation_width;
     plan_.activation_width += layer.output_width;
+    layer.scratch_column = plan_.activation_width;
+    plan_.activation_width += ScratchWidth(layer);
     if (config.kind == LayerConfig::Kind::kCross) {
-      layer.scratch_column = plan_.activation_width;
-      plan_.activation_width += layer.output_width + config.rank;
       if (!tower.last_cross) {
         tower.origin_column = plan_.activation_width;
         plan_.activation_width += tower.input_width;
       }
       tower.last_cross = tower.layers.size();
     }
-    if (!layer.scorer.empty()) {
-      layer.scratch_column = plan_.activation_width;
-      plan_.activation_width += layer.places * layer.scorer.front().input_width;
-      for (LayerPlan& linear : layer.scorer) {
-        linear.activation_column = plan_.activation_width;
-        plan_.activation_width += layer.places * linear.output_width;
-      }
+    for (LayerPlan& linear : layer.scorer) {
+      linear.activation_column = plan_.activation_width;
+      plan_.activation_width += layer.places * linear.output_width;
     }
     tower.layers.push_back(layer);
     return absl::OkStatus();
+  }
+
+  static size_t ScratchWidth(const LayerPlan& layer) {
+    switch (layer.config.kind) {
+      case LayerConfig::Kind::kCross:
+        return layer.output_width + layer.config.rank;
+      case LayerConfig::Kind::kAttention:
+        return layer.places * layer.scorer.front().input_width;
+      case LayerConfig::Kind::kDice:
+        return layer.output_width;
+      case LayerConfig::Kind::kLayerNorm:
+        return 2;
+      case LayerConfig::Kind::kBilinear:
+        return layer.input_width / 2;
+      default:
+        return 0;
+    }
   }
 
   // Gives the layer, and those inside it, places in the flat buffers.
@@ -197,6 +210,22 @@ class Planner {
         layer.parts = {Constant("scale", width, 1.0F), Constant("shift", width, 0.0F)};
         layer.has_statistics = true;
         break;
+      case LayerConfig::Kind::kLayerNorm:
+        layer.parts = {Constant("scale", width, 1.0F), Constant("shift", width, 0.0F)};
+        break;
+      case LayerConfig::Kind::kPrelu:
+        layer.parts = {Constant("slope", width, 0.25F)};
+        break;
+      case LayerConfig::Kind::kDice:
+        layer.parts = {Constant("slope", width, 0.0F)};
+        layer.has_statistics = true;
+        break;
+      case LayerConfig::Kind::kBilinear: {
+        const size_t half = layer.input_width / 2;
+        const size_t block = half / config.width;
+        layer.parts = {Uniform("weight", {half, block}, half * block)};
+        break;
+      }
       case LayerConfig::Kind::kCross:
         if (const size_t rank = config.rank; rank > 0) {
           layer.parts = {Uniform("down", {width, rank}, width), Uniform("up", {rank, width}, rank)};

@@ -35,7 +35,7 @@ struct LayerPlan {
   std::vector<ParameterPlan> parts = {};
   size_t parameter_offset = 0;
   size_t parameter_count = 0;
-  bool has_statistics = false;   // batch_norm: mean (O), variance (O).
+  bool has_statistics = false;   // batch_norm, dice: mean (O), variance (O).
   size_t statistics_offset = 0;  // With has_statistics.
   size_t activation_column = 0;  // First column of the output.
   // dropout: its output takes the place of its input, which no backward pass needs.
@@ -43,6 +43,8 @@ struct LayerPlan {
   uint64_t stream = 0;  // dropout: hash of its place in the model.
   // cross: columns of the product, (O), then of a rank's, (rank).
   // attention: columns of the scorer's input, (places * 4 * O).
+  // dice: columns of the normalised input, (O). layer_norm: mean and inverse deviation of a row.
+  // bilinear: columns of the first half times the weight, (width of a half).
   size_t scratch_column = 0;
   size_t places = 0;  // mean, last, attention: rows of a sample, each O wide.
   // attention: linear layers that give the weight of each row. Each but the last is followed by
@@ -75,6 +77,18 @@ struct LayerPlan {
   template <typename T>
   std::span<T> Shift(std::span<T> parameters) const {
     return parameters.subspan(parameter_offset + output_width, output_width);
+  }
+
+  // prelu and dice.
+  template <typename T>
+  std::span<T> Slope(std::span<T> values) const {
+    return values.subspan(parameter_offset, output_width);
+  }
+  // bilinear: a square block for each head, one above the other.
+  template <typename T>
+  MatrixView<T> Heads(std::span<T> values) const {
+    const size_t half = input_width / 2;
+    return {values.data() + parameter_offset, half, half / config.width};
   }
 
   // Parts of a buffer with the layout of the statistics.

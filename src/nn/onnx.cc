@@ -271,17 +271,8 @@ class Translator {
     switch (layer.config.kind) {
       case LayerConfig::Kind::kLinear:
         return graph_.Node("Gemm", {x, Weight(layer, name), Bias(layer, name)}, name);
-      case LayerConfig::Kind::kBatchNorm: {
-        const auto of = [&](const char* part, std::span<const float> values) {
-          return graph_.Floats(absl::StrCat(name, ".", part), {values.size()}, values);
-        };
-        return graph_.Node(
-            "BatchNormalization",
-            {x, of("scale", layer.Scale(parameters_)), of("shift", layer.Shift(parameters_)),
-             of("running_mean", layer.Mean(statistics_)),
-             of("running_variance", layer.Variance(statistics_))},
-            name, {{"epsilon", layer.config.epsilon}});
-      }
+      case LayerConfig::Kind::kBatchNorm:
+        return Normalised(layer, x, layer.Scale(parameters_), layer.Shift(parameters_), name);
       case LayerConfig::Kind::kRelu:
         return graph_.Node("Relu", {x}, name);
       case LayerConfig::Kind::kGelu:
@@ -290,6 +281,30 @@ class Translator {
         return graph_.Node("Sigmoid", {x}, name);
       case LayerConfig::Kind::kDropout:
         return x;  // Predictions drop nothing.
+      case LayerConfig::Kind::kSilu:
+        return graph_.Node("Mul", {x, graph_.Node("Sigmoid", {x}, name + ".gate")}, name);
+      case LayerConfig::Kind::kTanh:
+        return graph_.Node("Tanh", {x}, name);
+      case LayerConfig::Kind::kGate: {
+        const std::string half = graph_.Node("Sigmoid", {x}, name + ".half");
+        return graph_.Node("Mul", {half, Number("two", 2.0)}, name);
+      }
+      case LayerConfig::Kind::kPrelu:
+        return graph_.Node("PRelu", {x, Vector(name + ".slope", layer.Slope(parameters_))}, name);
+      case LayerConfig::Kind::kDice:
+        return Dice(layer, x, name);
+      case LayerConfig::Kind::kLayerNorm:
+        return graph_.Node("LayerNormalization",
+                           {x, Vector(name + ".scale", layer.Scale(parameters_)),
+                            Vector(name + ".shift", layer.Shift(parameters_))},
+                           name, {{"epsilon", layer.config.epsilon}});
+      case LayerConfig::Kind::kProduct:
+        return graph_.Node("ReduceProd", {Pieces(layer, x, name, layer.config.width)}, name,
+                           {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
+      case LayerConfig::Kind::kBilinear:
+        return Bilinear(layer, x, name);
+      case LayerConfig::Kind::kJoint:
+        return Joint(layer, x, name);
       case LayerConfig::Kind::kDot:
         return Dot(layer, x, name);
       case LayerConfig::Kind::kCross:
@@ -381,6 +396,79 @@ class Translator {
   }
   std::string Bias(const LayerPlan& layer, const std::string& name) {
     return graph_.Floats(name + ".bias", {layer.output_width}, layer.Bias(parameters_));
+  }
+
+  std::string Vector(std::string name, std::span<const float> values) {
+    return graph_.Floats(std::move(name), {values.size()}, values);
+  }
+
+  // Batch norm with the running statistics.
+  std::string Normalised(const LayerPlan& layer, const std::string& x, std::span<const float> scale,
+                         std::span<const float> shift, const std::string& name) {
+    return graph_.Node("BatchNormalization",
+                       {x, Vector(name + ".scale", scale), Vector(name + ".shift", shift),
+                        Vector(name + ".running_mean", layer.Mean(statistics_)),
+                        Vector(name + ".running_variance", layer.Variance(statistics_))},
+                       name, {{"epsilon", layer.config.epsilon}});
+  }
+
+  // DiceFormula: x * (slope + p * (1 - slope)).
+  std::string Dice(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    const std::vector<float> ones(layer.output_width, 1.0F);
+    const std::vector<float> zeros(layer.output_width, 0.0F);
+    const std::string normalised = Normalised(layer, x, ones, zeros, name + ".normalised");
+    const std::string p = graph_.Node("Sigmoid", {normalised}, name + ".p");
+    const std::span<const float> slope = layer.Slope(parameters_);
+    std::vector<float> rest(slope.begin(), slope.end());
+    for (float& value : rest) value = 1.0F - value;
+    const std::string above =
+        graph_.Node("Mul", {p, Vector(name + ".rest", rest)}, name + ".above");
+    const std::string rate =
+        graph_.Node("Add", {above, Vector(name + ".slope", slope)}, name + ".rate");
+    return graph_.Node("Mul", {x, rate}, name);
+  }
+
+  std::string Bilinear(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    const size_t half = layer.input_width / 2;
+    const size_t heads = layer.config.width;
+    const size_t block = half / heads;
+    const auto pieces = [&](size_t first, size_t rows, size_t columns, const char* end) {
+      const std::vector<int64_t> shape = {0, static_cast<int64_t>(heads),
+                                          static_cast<int64_t>(rows),
+                                          static_cast<int64_t>(columns)};
+      return graph_.Node(
+          "Reshape",
+          {Columns(x, first, half, absl::StrCat(name, end)),
+           graph_.Integers(absl::StrCat("shape.", heads, ".", rows, ".", columns), shape)},
+          absl::StrCat(name, end, ".pieces"));
+    };
+    const std::string weight =
+        graph_.Floats(name + ".weight", {heads, block, block}, layer.Heads(parameters_).flat());
+    const std::string product =
+        graph_.Node("MatMul", {pieces(0, 1, block, ".one"), weight}, name + ".product");
+    const std::string terms =
+        graph_.Node("MatMul", {product, pieces(half, block, 1, ".two")}, name + ".terms");
+    return Sum(Shaped(terms, heads, 1), 1, name, /*keep=*/false);
+  }
+
+  // JointFormula with t = -sum: -t - log(1 - exp(-t)) = m / 2 - log(2 sinh(m / 2)) - t with m = t,
+  // and about -t above kMost, where sinh would overflow. ONNX has no expm1.
+  std::string Joint(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    constexpr double kLeast = 1e-37;
+    constexpr double kMost = 80.0;
+    const std::string opposite = graph_.Node("Neg", {x}, name + ".opposite");
+    const std::string losses = graph_.Node("Softplus", {opposite}, name + ".losses");
+    const std::string loss =
+        Sum(Pieces(layer, losses, name, layer.config.width), 1, name + ".loss", /*keep=*/false);
+    const std::string bounded =
+        graph_.Node("Clip", {loss, Number("joint.least", kLeast), Number("joint.most", kMost)},
+                    name + ".bounded");
+    const std::string half = graph_.Node("Mul", {bounded, Number("half", 0.5)}, name + ".half");
+    const std::string sinh = graph_.Node("Sinh", {half}, name + ".sinh");
+    const std::string twice = graph_.Node("Mul", {sinh, Number("two", 2.0)}, name + ".twice");
+    const std::string logarithm = graph_.Node("Log", {twice}, name + ".logarithm");
+    const std::string difference = graph_.Node("Sub", {half, logarithm}, name + ".difference");
+    return graph_.Node("Sub", {difference, loss}, name);
   }
 
   // GeluFormula: x * sigmoid(rate * (x + cubic * x^3)).

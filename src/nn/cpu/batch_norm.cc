@@ -9,12 +9,8 @@
 namespace simurgh::cpu {
 namespace {
 
-// Calls body(first, columns) for every tile.
-template <typename Body>
-void ForEachTile(size_t columns, const Body& body) {
-  for (size_t first = 0; first < columns; first += kTileColumns) {
-    body(first, std::min(kTileColumns, columns - first));
-  }
+float ScaleOf(std::span<const float> scale, size_t column) {
+  return scale.empty() ? 1.0F : scale[column];
 }
 
 // x: a tile of the input.
@@ -44,8 +40,8 @@ void TileNormalise(size_t first, size_t n, MatrixView<const float> x, const Batc
   float shift[kTileColumns];
   for (size_t c = 0; c < n; ++c) {
     center[c] = mean[first + c];
-    factor[c] = affine.scale[first + c] * InverseDeviation(variance[first + c], epsilon);
-    shift[c] = affine.shift[first + c];
+    factor[c] = ScaleOf(affine.scale, first + c) * InverseDeviation(variance[first + c], epsilon);
+    shift[c] = affine.shift.empty() ? 0.0F : affine.shift[first + c];
   }
   for (size_t r = 0; r < x.rows(); ++r) {
     const float* in = x.row(r).data() + first;
@@ -128,7 +124,7 @@ Status BatchNormBackward(MatrixView<const float> input, MatrixView<const float> 
   const size_t columns = input.columns();
   std::vector<double> sums(2 * columns);
   SumGradients(input, output_gradient, epsilon, statistics, sums);
-  for (size_t c = 0; c < columns; ++c) {
+  for (size_t c = 0; c < scale_gradient.size(); ++c) {
     shift_gradient[c] = static_cast<float>(sums[c]);
     scale_gradient[c] = static_cast<float>(sums[columns + c]);
   }
@@ -145,7 +141,7 @@ Status BatchNormBackward(MatrixView<const float> input, MatrixView<const float> 
     for (size_t c = 0; c < n; ++c) {
       const float inverse = InverseDeviation(statistics.variance[first + c], epsilon);
       center[c] = statistics.mean[first + c];
-      factor[c] = scale[first + c] * inverse;
+      factor[c] = ScaleOf(scale, first + c) * inverse;
       slope[c] = static_cast<float>(sums[columns + first + c] / rows) * inverse;
       offset[c] = static_cast<float>(sums[first + c] / rows);
     }

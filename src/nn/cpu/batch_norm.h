@@ -15,10 +15,10 @@
 // keeps them. Threads: any; the result does not depend on their number.
 namespace simurgh::cpu {
 
-// Spans of length C.
+// Spans of length C; without values, scale is 1 and shift is 0.
 struct BatchNormAffine {
-  std::span<const float> scale;
-  std::span<const float> shift;
+  std::span<const float> scale = {};
+  std::span<const float> shift = {};
 };
 
 // output = (input - mean) / sqrt(variance + epsilon) * scale + shift, with the batch's mean and
@@ -50,8 +50,9 @@ struct BatchNormStatistics {
 };
 
 // statistics and group: those of the forward pass; group may be null. scale_gradient,
-// shift_gradient: (C), overwritten with the sums over this rank's batch. input_gradient: (B, C),
-// overwritten. Errors: those of group->sum. Cost: with a group, a sum of 2 C values over the ranks.
+// shift_gradient: (C), overwritten with the sums over this rank's batch; empty without an affine
+// part, and then so is scale. input_gradient: (B, C), overwritten. Errors: those of group->sum.
+// Cost: with a group, a sum of 2 C values over the ranks.
 Status BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
                          std::span<const float> scale, float epsilon,
                          const BatchNormStatistics& statistics, const BatchNormGroup* group,

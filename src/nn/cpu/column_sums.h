@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
+#include <vector>
+
+#include "nn/cpu/compute_threads.h"
 
 namespace simurgh::cpu {
 
@@ -24,6 +28,45 @@ void SumColumns(size_t rows, size_t columns, const Term& term, double* sums) {
     for (size_t column = 0; column < columns; ++column) {
       sums[column] += static_cast<double>(partial[column]);
     }
+  }
+}
+
+// Calls body(first, columns) for every tile.
+template <typename Body>
+void ForEachTile(size_t columns, const Body& body) {
+  for (size_t first = 0; first < columns; first += kTileColumns) {
+    body(first, std::min(kTileColumns, columns - first));
+  }
+}
+
+// Computes the sums for any number of columns, on the compute threads.
+template <typename Term>
+void SumAllColumns(size_t rows, const Term& term, std::span<float> sums) {
+  // Parts that stay in the cache. The order of sums depends only on the number of rows.
+  constexpr size_t kPartRows = 256;
+  const size_t columns = sums.size();
+  const size_t parts = (rows + kPartRows - 1) / kPartRows;
+  std::vector<double> sums_of_parts(parts * columns);
+  const auto sum_part = [&](size_t part) {
+    const size_t begin = part * kPartRows;
+    ForEachTile(columns, [&](size_t first, size_t n) {
+      SumColumns(
+          std::min(kPartRows, rows - begin), n,
+          [&term, begin, first](size_t row, size_t column) {
+            return term(begin + row, first + column);
+          },
+          sums_of_parts.data() + part * columns + first);
+    });
+  };
+  if (rows * columns < kPartElements) {
+    for (size_t part = 0; part < parts; ++part) sum_part(part);
+  } else {
+    RunParts(parts, sum_part);
+  }
+  for (size_t column = 0; column < columns; ++column) {
+    double sum = 0;
+    for (size_t part = 0; part < parts; ++part) sum += sums_of_parts[part * columns + column];
+    sums[column] = static_cast<float>(sum);
   }
 }
 

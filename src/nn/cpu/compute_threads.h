@@ -40,6 +40,14 @@ inline size_t MinRows(size_t columns) { return kPartElements / std::max<size_t>(
 // per thread, each about `min` or longer, with bounds at multiples of a cache line of floats.
 void ForEachPart(size_t count, size_t min, absl::FunctionRef<void(size_t, size_t)> work);
 
+// Calls work(row) for rows of this many columns, by ForEachPart.
+template <typename Work>
+void ForEachRow(size_t rows, size_t columns, const Work& work) {
+  ForEachPart(rows, MinRows(columns), [&](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) work(row);
+  });
+}
+
 // Helper threads that run parts of the owner's work.
 //
 // A piece of work ends when its parts are done; it does not wait for every helper to start. A

@@ -13,14 +13,19 @@
 #include "nn/cpu/activation.h"
 #include "nn/cpu/attention.h"
 #include "nn/cpu/batch_norm.h"
+#include "nn/cpu/bilinear.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cross.h"
+#include "nn/cpu/dice.h"
 #include "nn/cpu/dropout.h"
 #include "nn/cpu/interaction.h"
+#include "nn/cpu/layer_norm.h"
 #include "nn/cpu/linear.h"
 #include "nn/cpu/loss.h"
 #include "nn/cpu/matmul.h"
 #include "nn/cpu/optimizer.h"
+#include "nn/cpu/pieces.h"
+#include "nn/cpu/prelu.h"
 #include "nn/dense_tensors.h"
 
 namespace simurgh::cpu {
@@ -169,7 +174,7 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
   UpdateWeightAverage(options_.optimizer.average_decay, parameters(), weight_average());
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kBatchNorm || step_rows_ == 0) continue;
+      if (!layer.has_statistics || step_rows_ == 0) continue;
       BatchNormUpdateRunning(step_rows_, layer.config.momentum, layer.Mean(batch_statistics()),
                              layer.Variance(batch_statistics()), layer.Mean(running_statistics()),
                              layer.Variance(running_statistics()));
@@ -274,8 +279,8 @@ Status CpuNetwork::Forward(const NetworkInputs& inputs, const RankStep& rank_ste
     MatrixView<const float> input = activations_.Input(tower);
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       const LayerPlan& layer = tower.layers[i];
-      if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-        SIMURGH_RETURN_IF_ERROR(BatchNormLayerForward(layer, input, rank_step));
+      if (layer.has_statistics) {
+        SIMURGH_RETURN_IF_ERROR(StatisticsLayerForward(layer, input, rank_step));
       } else if (layer.config.rate > 0.0F) {
         Drop(MaskOf(layer, rank_step), input, activations_.Output(layer));
       } else {
@@ -347,22 +352,39 @@ Status CpuNetwork::LayerBackwardWeights(const LayerPlan& layer, MatrixView<const
     case LayerConfig::Kind::kAttention:
       return AttentionBackwardWeights(layer, SequenceOf(layer, input),
                                       {activations_, activation_gradients_}, gradients());
+    case LayerConfig::Kind::kPrelu:
+      PreluBackwardSlope(input, activation_gradients_.Output(layer), layer.Slope(gradients()));
+      break;
+    case LayerConfig::Kind::kDice:
+      DiceBackwardSlope(input, activations_.Scratch(layer, layer.output_width),
+                        activation_gradients_.Output(layer), layer.Slope(gradients()));
+      break;
+    case LayerConfig::Kind::kLayerNorm:
+      LayerNormBackwardWeights(input, activations_.Scratch(layer, 2),
+                               activation_gradients_.Output(layer), layer.Scale(gradients()),
+                               layer.Shift(gradients()));
+      break;
+    case LayerConfig::Kind::kBilinear:
+      return BilinearBackwardWeight(input,
+                                    activation_gradients_.Scratch(layer, layer.input_width / 2),
+                                    layer.Heads(gradients()));
     default:  // Backward has computed those of batch norm. Other layers have no weights.
-      return absl::OkStatus();
+      break;
   }
+  return absl::OkStatus();
 }
 
 Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
   std::ranges::fill(gradients(), 0.0F);
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
-      SIMURGH_RETURN_IF_ERROR(BatchNormLayerForward(layer, {}, rank_step));
+      if (!layer.has_statistics) continue;
+      SIMURGH_RETURN_IF_ERROR(StatisticsLayerForward(layer, {}, rank_step));
     }
   }
   for (auto tower = plan_.towers.rbegin(); tower != plan_.towers.rend(); ++tower) {
     for (auto layer = tower->layers.rbegin(); layer != tower->layers.rend(); ++layer) {
-      if (layer->config.kind == LayerConfig::Kind::kBatchNorm && rank_step.sum) {
+      if (layer->has_statistics && rank_step.sum) {
         std::vector<double> sums(2 * layer->output_width);
         SIMURGH_RETURN_IF_ERROR(rank_step.sum(sums));
       }
@@ -410,20 +432,29 @@ void CpuNetwork::ScatterInputGradient(const TowerPlan& tower,
 
 // Passes of single layers that only training has.
 
-Status CpuNetwork::BatchNormLayerForward(const LayerPlan& layer, MatrixView<const float> input,
-                                         const RankStep& rank_step) {
+Status CpuNetwork::StatisticsLayerForward(const LayerPlan& layer, MatrixView<const float> input,
+                                          const RankStep& rank_step) {
   const std::span<const float> weights = parameters();
-  const BatchNormAffine affine{layer.Scale(weights), layer.Shift(weights)};
+  const bool is_dice = layer.config.kind == LayerConfig::Kind::kDice;
+  const BatchNormAffine affine =
+      is_dice ? BatchNormAffine() : BatchNormAffine{layer.Scale(weights), layer.Shift(weights)};
   const std::span<float> mean = layer.Mean(batch_statistics());
   const std::span<float> variance = layer.Variance(batch_statistics());
   const float epsilon = layer.config.epsilon;
-  const MatrixView<float> output =
-      input.rows() == 0 ? MatrixView<float>() : activations_.Output(layer);
+  const bool is_empty = input.rows() == 0;
+  const MatrixView<float> normalised = is_empty  ? MatrixView<float>()
+                                       : is_dice ? activations_.Scratch(layer, layer.output_width)
+                                                 : activations_.Output(layer);
   if (rank_step.sum) {
-    return SyncBatchNormForward(input, affine, epsilon, {rank_step.global_samples, rank_step.sum},
-                                mean, variance, output);
+    SIMURGH_RETURN_IF_ERROR(SyncBatchNormForward(input, affine, epsilon,
+                                                 {rank_step.global_samples, rank_step.sum}, mean,
+                                                 variance, normalised));
+  } else if (!is_empty) {
+    BatchNormForward(input, affine, epsilon, mean, variance, normalised);
   }
-  if (input.rows() > 0) BatchNormForward(input, affine, epsilon, mean, variance, output);
+  if (is_dice && !is_empty) {
+    DiceForward(input, normalised, layer.Slope(weights), activations_.Output(layer));
+  }
   return absl::OkStatus();
 }
 
@@ -452,6 +483,12 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                                  const RankStep& rank_step) {
   const std::span<const float> weights = parameters();
   const MatrixView<const float> output_gradient = activation_gradients_.Output(layer);
+  const BatchNormGroup group{rank_step.global_samples, rank_step.sum};
+  BatchNormStatistics statistics;
+  if (layer.has_statistics) {
+    statistics = {layer.Mean<const float>(batch_statistics()),
+                  layer.Variance<const float>(batch_statistics())};
+  }
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
       if (!needs_input_gradient) break;
@@ -459,16 +496,10 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                                                     input_gradient, before.scale)
                                : LinearBackwardInput(output_gradient, layer.Weight(weights), 0.0F,
                                                      input_gradient);
-    case LayerConfig::Kind::kBatchNorm: {
-      const BatchNormStatistics statistics{layer.Mean<const float>(batch_statistics()),
-                                           layer.Variance<const float>(batch_statistics())};
-      const BatchNormGroup group{rank_step.global_samples, rank_step.sum};
-      SIMURGH_RETURN_IF_ERROR(
-          BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
-                            statistics, rank_step.sum ? &group : nullptr, layer.Scale(gradients()),
-                            layer.Shift(gradients()), input_gradient));
-      break;
-    }
+    case LayerConfig::Kind::kBatchNorm:
+      return BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
+                               statistics, rank_step.sum ? &group : nullptr,
+                               layer.Scale(gradients()), layer.Shift(gradients()), input_gradient);
     case LayerConfig::Kind::kRelu:
       ActivationBackward<ReluFormula>(activations_.Output(layer).flat(), output_gradient.flat(),
                                       input_gradient.flat());
@@ -484,6 +515,41 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       if (layer.config.rate > 0.0F) {
         Drop(MaskOf(layer, rank_step), output_gradient, input_gradient);
       }
+      break;
+    case LayerConfig::Kind::kSilu:
+      ActivationBackward<SiluFormula>(input.flat(), output_gradient.flat(), input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kTanh:
+      ActivationBackward<TanhFormula>(activations_.Output(layer).flat(), output_gradient.flat(),
+                                      input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kGate:
+      ActivationBackward<GateFormula>(activations_.Output(layer).flat(), output_gradient.flat(),
+                                      input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kPrelu:
+      PreluBackward(input, layer.Slope(weights), output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kDice:
+      return DiceBackward(input, activations_.Scratch(layer, layer.output_width),
+                          layer.Slope(weights), layer.config.epsilon, statistics,
+                          rank_step.sum ? &group : nullptr, output_gradient,
+                          activation_gradients_.Scratch(layer, layer.output_width), input_gradient);
+    case LayerConfig::Kind::kLayerNorm:
+      LayerNormBackward(input, layer.Scale(weights), activations_.Scratch(layer, 2),
+                        output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kProduct:
+      ProductBackward(input, output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kBilinear: {
+      const size_t half = layer.input_width / 2;
+      return BilinearBackward(input, layer.Heads(weights), activations_.Scratch(layer, half),
+                              output_gradient, activation_gradients_.Scratch(layer, half),
+                              input_gradient);
+    }
+    case LayerConfig::Kind::kJoint:
+      JointBackward(input, output_gradient, input_gradient);
       break;
     case LayerConfig::Kind::kDot:
       DotBackward(input, layer.config.width, output_gradient, interaction_scratch(),

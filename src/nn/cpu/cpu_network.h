@@ -73,8 +73,9 @@ class CpuNetwork final : public DenseNetwork {
 
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
 
-  Status BatchNormLayerForward(const LayerPlan& layer, MatrixView<const float> input,
-                               const RankStep& rank_step);
+  // Batch norm or dice.
+  Status StatisticsLayerForward(const LayerPlan& layer, MatrixView<const float> input,
+                                const RankStep& rank_step);
   // A product that includes the backward pass of a relu, and of a dropout behind it, which scales
   // by `scale`.
   struct Activation {

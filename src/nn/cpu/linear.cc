@@ -5,38 +5,14 @@
 #include <vector>
 
 #include "nn/cpu/column_sums.h"
-#include "nn/cpu/compute_threads.h"
 #include "nn/formulas.h"
 
 namespace simurgh::cpu {
 
 void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias_gradient) {
-  // Parts that stay in the cache. The order of sums depends only on the number of rows.
-  constexpr size_t kPartRows = 256;
-  const size_t rows = output_gradient.rows();
-  const size_t columns = bias_gradient.size();
-  const size_t parts = (rows + kPartRows - 1) / kPartRows;
-  std::vector<double> sums_of_parts(parts * columns);
-  const auto sum_part = [&](size_t part) {
-    const MatrixView<const float> x =
-        output_gradient.Rows(part * kPartRows, std::min(kPartRows, rows - part * kPartRows));
-    for (size_t first = 0; first < columns; first += kTileColumns) {
-      const size_t width = std::min(kTileColumns, columns - first);
-      SumColumns(
-          x.rows(), width, [=](size_t row, size_t column) { return x(row, first + column); },
-          sums_of_parts.data() + part * columns + first);
-    }
-  };
-  if (rows * columns < kPartElements) {
-    for (size_t part = 0; part < parts; ++part) sum_part(part);
-  } else {
-    RunParts(parts, sum_part);
-  }
-  for (size_t column = 0; column < columns; ++column) {
-    double sum = 0;
-    for (size_t part = 0; part < parts; ++part) sum += sums_of_parts[part * columns + column];
-    bias_gradient[column] = static_cast<float>(sum);
-  }
+  SumAllColumns(
+      output_gradient.rows(),
+      [=](size_t row, size_t column) { return output_gradient(row, column); }, bias_gradient);
 }
 
 Status LinearForward(MatrixView<const float> input, MatrixView<const float> weight,

@@ -11,11 +11,16 @@
 #include "nn/cpu/activation.h"
 #include "nn/cpu/attention.h"
 #include "nn/cpu/batch_norm.h"
+#include "nn/cpu/bilinear.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cross.h"
+#include "nn/cpu/dice.h"
 #include "nn/cpu/interaction.h"
+#include "nn/cpu/layer_norm.h"
 #include "nn/cpu/linear.h"
 #include "nn/cpu/matmul.h"
+#include "nn/cpu/pieces.h"
+#include "nn/cpu/prelu.h"
 
 namespace simurgh::cpu {
 namespace {
@@ -113,6 +118,38 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t inde
       break;
     case LayerConfig::Kind::kDropout:
       if (!layer.is_in_place) CopyRows(input, output);
+      break;
+    case LayerConfig::Kind::kSilu:
+      ActivationForward<SiluFormula>(input.flat(), output.flat());
+      break;
+    case LayerConfig::Kind::kTanh:
+      ActivationForward<TanhFormula>(input.flat(), output.flat());
+      break;
+    case LayerConfig::Kind::kGate:
+      ActivationForward<GateFormula>(input.flat(), output.flat());
+      break;
+    case LayerConfig::Kind::kPrelu:
+      PreluForward(input, layer.Slope(weights), output);
+      break;
+    case LayerConfig::Kind::kDice: {
+      const MatrixView<float> normalised = activations.Scratch(layer, layer.output_width);
+      BatchNormPredict(input, {}, layer.config.epsilon, layer.Mean(pass.statistics),
+                       layer.Variance(pass.statistics), normalised);
+      DiceForward(input, normalised, layer.Slope(weights), output);
+      break;
+    }
+    case LayerConfig::Kind::kLayerNorm:
+      LayerNormForward(input, layer.Scale(weights), layer.Shift(weights), layer.config.epsilon,
+                       activations.Scratch(layer, 2), output);
+      break;
+    case LayerConfig::Kind::kProduct:
+      ProductForward(input, output);
+      break;
+    case LayerConfig::Kind::kBilinear:
+      return BilinearForward(input, layer.Heads(weights),
+                             activations.Scratch(layer, layer.input_width / 2), output);
+    case LayerConfig::Kind::kJoint:
+      JointForward(input, output);
       break;
     case LayerConfig::Kind::kDot:
       DotForward(input, layer.config.width, pass.scratch, output);

@@ -48,6 +48,10 @@ class Workspace {
   MatrixView<float> InnerProduct(const LayerPlan& layer) {
     return View(layer.scratch_column + layer.output_width, layer.config.rank);
   }
+  // Matrix (B, width) of a layer for the backward pass; see LayerPlan::scratch_column.
+  MatrixView<float> Scratch(const LayerPlan& layer, size_t width) {
+    return View(layer.scratch_column, width);
+  }
   // Matrices (rows, columns) of an attention layer: the scorer's input, and the output of one of
   // its layers. rows: at most the batch's times the layer's places.
   MatrixView<float> ScorerInput(const LayerPlan& layer, size_t rows) {

@@ -71,8 +71,9 @@ TEST_CASE("Predictions with packed weights and shared columns are those of the n
     const ModelConfig model = i == 0   ? Chain({Linear(64), Relu(), Linear(16), Relu(), Linear(1)})
                               : i == 1 ? Chain({Linear(40), Gelu(), Linear(33), Relu(), Linear(1)})
                               : i == 2 ? TwoTasks()
+                              : i == 3 ? Fusions()
                                        : RandomModel(random);
-    const size_t tasks = i == 2 ? 2 : 1;
+    const size_t tasks = i == 2 || i == 3 ? 2 : 1;
     Models models = Create(model, random);
     if (is_packed) REQUIRE(models.dense->Pack().ok());
     for (const size_t rows : {1, 15, 16, 64, 100}) {

@@ -52,6 +52,19 @@ TEST_CASE("batch norm begins as the identity") {
   CHECK(statistics == std::vector<float>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
 }
 
+TEST_CASE("slopes begin at the values of their papers") {
+  const LayerConfig prelu{.kind = LayerConfig::Kind::kPrelu};
+  const LayerConfig dice{.kind = LayerConfig::Kind::kDice};
+  const auto plan = PlanModel(Chain({prelu, dice, Linear(1)}), {1, 1, {}});
+  REQUIRE(plan.ok());
+  const std::vector<float> parameters = InitialParameters(*plan, 5);
+  CHECK(LayerValues(plan->towers[0].layers[0], parameters) == std::vector<float>{0.25F, 0.25F});
+  CHECK(LayerValues(plan->towers[0].layers[1], parameters) == std::vector<float>{0, 0});
+  std::vector<float> statistics(plan->statistics_count, -7.0F);
+  InitializeStatistics(*plan, statistics);
+  CHECK(statistics == std::vector<float>{0, 0, 1, 1});
+}
+
 TEST_CASE("a layer's initial values do not depend on other towers and layers") {
   const auto plan = PlanModel(SharedInputs(), {2, 4, {}});
   REQUIRE(plan.ok());

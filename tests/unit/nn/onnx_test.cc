@@ -139,6 +139,13 @@ TEST_CASE("Every layer kind predicts the same in onnxruntime") {
   exports.Check();
 }
 
+TEST_CASE("Fusions predict the same in onnxruntime") {
+  Exports exports;
+  exports.Add("fusions", Fusions());
+  exports.Add("joint", Chain({{.kind = LayerConfig::Kind::kJoint, .width = 4}, Sum()}));
+  exports.Check();
+}
+
 TEST_CASE("Sequences and experts predict the same in onnxruntime") {
   Exports exports;
   Random random(7);

@@ -144,6 +144,25 @@ ModelConfig Sequences() {
           .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
 }
 
+ModelConfig Fusions() {
+  using Kind = LayerConfig::Kind;
+  const LayerConfig dice{.kind = Kind::kDice, .momentum = 0.2F, .epsilon = 1e-3F};
+  const LayerConfig layer_norm{.kind = Kind::kLayerNorm, .epsilon = 1e-3F};
+  const std::vector<std::string> both = {"dense", "embeddings"};
+  return {.towers = {{"left", {"embeddings"}, {dice, Linear(6), {.kind = Kind::kPrelu}}},
+                     {"right", both, {layer_norm, Linear(6), {.kind = Kind::kSilu}}},
+                     {"gate", both, {Linear(6), {.kind = Kind::kGate}}},
+                     {"gated",
+                      {"gate", "left", "right"},
+                      {{.kind = Kind::kProduct, .width = 3}, {.kind = Kind::kTanh}}},
+                     {"fusion", {"left", "right"}, {{.kind = Kind::kBilinear, .width = 3}}},
+                     {"click", {"fusion", "gated"}, {Linear(4), dice, layer_norm, Linear(1)}},
+                     {"order", {"gated"}, {Linear(1)}},
+                     {"click_and_order", {"click", "order"}, {{.kind = Kind::kJoint, .width = 2}}},
+                     {"top", {"click", "click_and_order"}, {Sum(2)}}},
+          .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
+}
+
 ModelInputs SequenceInputs() {
   return {.dense_width = 2 + kTestPlaces,
           .embedding_width = kTestDim * (1 + kTestPlaces),

@@ -49,6 +49,9 @@ ModelConfig Sequences();
 ModelInputs SequenceInputs();
 inline constexpr size_t kTestPlaces = 4;
 
+// Activations, norms, products and joint probabilities over TestInputs(); two tasks.
+ModelConfig Fusions();
+
 // A batch of normally distributed inputs and random labels.
 struct TestBatch {
   TestBatch(size_t rows, size_t dense_columns, size_t embedding_columns, Random& random,

@@ -2,9 +2,10 @@
 """Computes loss, probabilities and gradients of a model with PyTorch, in f64.
 
 Usage: torch_reference.py FOLDER
-FOLDER has model.json: `network` (see scripts/simurgh_model.py), `weights` (factors of the tasks' losses) and `tensors`
-(names and shapes of the parameters); and parameters, dense, embeddings, labels and, with dropout, masks, f32 without a header. Writes f64
-to FOLDER/found: the loss, the probabilities, the gradients of the parameters and those of the embeddings.
+FOLDER has model.json: `network` (see scripts/simurgh_model.py), `weights` (factors of the tasks' losses), `tensors`
+(names and shapes of the parameters) and `statistics` (those of the running ones); and parameters, dense, embeddings,
+labels and, with dropout, masks, f32 without a header. Writes f64 to FOLDER/found: the loss, the probabilities, the
+gradients of the parameters and those of the embeddings.
 """
 import itertools
 import json
@@ -30,8 +31,10 @@ parameters, values, first = read("parameters"), {}, 0
 for name, shape in description["tensors"]:
     values[name] = parameters[first:first + numpy.prod(shape)].reshape(shape)
     first += numpy.prod(shape)
+for name, shape in description.get("statistics", []):
+    values[name] = torch.zeros(shape, dtype=torch.float64)
 network = description["network"]
-model = simurgh_model.Model(network, values)
+model = simurgh_model.Model(network, values).train()
 dense = read("dense", len(network["dense"]))
 embeddings = read("embeddings", sum(feature["width"] for feature in network["embeddings"])).requires_grad_()
 weights = torch.tensor(description["weights"], dtype=torch.float64)

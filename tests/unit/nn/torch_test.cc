@@ -1,4 +1,4 @@
-// Layers of sequences and experts against PyTorch in f64, forward and backward.
+// Layers against PyTorch in f64, forward and backward.
 
 #include <algorithm>
 #include <cmath>
@@ -26,50 +26,65 @@ void Write(const std::string& path, std::span<const float> values) {
              static_cast<std::streamsize>(values.size_bytes()));
 }
 
-// Sequences(), as nn-workers describe it.
-std::string DescriptionOfSequences(const DenseNetwork& network) {
-  const std::string seen = R"(["embeddings.seen", "mask.seen"])";
-  const std::string pooled =
-      R"("inputs": ["interest", "second", "last", "mean", "embeddings.item"], "layers": )";
+std::string NamesOf(const std::vector<std::string>& names) {
+  return absl::StrCat("[\"", absl::StrJoin(names, "\", \""), "\"]");
+}
+
+// As nn-workers describe it, with the keys of all kinds. dim: of the rows that it reads.
+std::string Describe(const LayerConfig& layer, size_t dim) {
+  return absl::StrCat(R"({"kind": ")", NameOf(layer.kind), R"(", "width": )",
+                      std::max(layer.width, 1U), R"(, "rank": )", layer.rank, R"(, "momentum": )",
+                      layer.momentum, R"(, "epsilon": )", layer.epsilon, R"(, "hidden": [)",
+                      absl::StrJoin(layer.hidden, ", "), R"(], "dim": )", dim, "}");
+}
+
+// Names and shapes of the parameters, or of the running statistics.
+std::string TensorsOf(const DenseNetwork& network, bool in_state) {
   std::string tensors;
   for (const DenseTensor& tensor : network.tensors()) {
-    if (tensor.in_state) continue;
+    if (tensor.in_state != in_state) continue;
     absl::StrAppend(&tensors, tensors.empty() ? "" : ", ", R"([")", tensor.name, R"(", [)",
                     absl::StrJoin(tensor.shape, ", "), "]]");
   }
-  std::string towers = absl::StrCat(
-      R"({"name": "interest", "inputs": ["embeddings.item", "embeddings.seen", "mask.seen"],
-          "layers": [{"kind": "attention", "hidden": [5, 4], "dim": 3}]},
-         {"name": "mean", "inputs": )",
-      seen, R"(, "layers": [{"kind": "mean", "dim": 3}]},
-         {"name": "query", "inputs": ["dense"], "layers": [{"kind": "linear"}]},
-         {"name": "second", "inputs": ["query", "embeddings.seen", "mask.seen"],
-          "layers": [{"kind": "attention", "hidden": [], "dim": 3}, {"kind": "linear"},
-                     {"kind": "relu"}]},
-         {"name": "last", "inputs": )",
-      seen, R"(, "layers": [{"kind": "last", "dim": 3}]})");
-  for (const char* name : {"expert_1", "expert_2"}) {
-    absl::StrAppend(&towers, R"(, {"name": "mmoe.)", name, R"(", )", pooled,
-                    R"([{"kind": "linear"}, {"kind": "sigmoid"}]})");
+  return tensors;
+}
+
+std::string Describe(const ModelConfig& model, const ModelInputs& inputs,
+                     const DenseNetwork& network) {
+  std::vector<std::string> dense;
+  std::vector<std::string> masks;
+  std::vector<std::string> embeddings;
+  std::vector<std::string> towers;
+  std::vector<float> weights;
+  for (const ModelInputs::Feature& feature : inputs.features) {
+    embeddings.push_back(
+        absl::StrCat(R"({"feature": ")", feature.name, R"(", "width": )", feature.width, "}"));
+    for (size_t i = 0; i < feature.mask_width; ++i) {
+      masks.push_back(absl::StrCat(kMaskInput, feature.name, ".", i));
+    }
   }
-  for (const char* task : {"a", "b"}) {
-    absl::StrAppend(&towers, R"(, {"name": "mmoe.gate_)", task, R"(", )", pooled,
-                    R"([{"kind": "linear"}, {"kind": "softmax"}]})");
+  for (size_t i = 0; i + masks.size() < inputs.dense_width; ++i) {
+    dense.push_back(absl::StrCat("x", i));
   }
-  for (const char* task : {"a", "b"}) {
-    absl::StrAppend(&towers, R"(, {"name": ")", task, R"(", "inputs": ["mmoe.gate_)", task,
-                    R"(", "mmoe.expert_1", "mmoe.expert_2"],
-                        "layers": [{"kind": "mix", "width": 2}, {"kind": "linear"}]})");
+  dense.insert(dense.end(), masks.begin(), masks.end());
+  for (const TowerConfig& tower : model.towers) {
+    size_t dim = 0;
+    for (const ModelInputs::Feature& feature : inputs.features) {
+      if (tower.inputs.back() == kMaskInput + feature.name)
+        dim = feature.width / feature.mask_width;
+    }
+    std::vector<std::string> layers;
+    for (const LayerConfig& layer : tower.layers) layers.push_back(Describe(layer, dim));
+    towers.push_back(absl::StrCat(R"({"name": ")", tower.name, R"(", "inputs": )",
+                                  NamesOf(tower.inputs), R"(, "layers": [)",
+                                  absl::StrJoin(layers, ", "), "]}"));
   }
-  absl::StrAppend(
-      &towers,
-      R"(, {"name": "top", "inputs": ["a", "b"], "layers": [{"kind": "sum", "width": 2}]})");
-  return absl::StrCat(
-      R"({"network": {"dense": ["x", "y", "mask.seen.0", "mask.seen.1", "mask.seen.2",
-                                "mask.seen.3"],
-          "embeddings": [{"feature": "item", "width": 3}, {"feature": "seen", "width": 12}],
-          "towers": [)",
-      towers, R"(]}, "weights": [1, 0.5], "tensors": [)", tensors, "]}");
+  for (const TaskConfig& task : model.tasks) weights.push_back(task.weight);
+  return absl::StrCat(R"({"network": {"dense": )", NamesOf(dense), R"(, "embeddings": [)",
+                      absl::StrJoin(embeddings, ", "), R"(], "towers": [)",
+                      absl::StrJoin(towers, ", "), R"(]}, "weights": [)",
+                      absl::StrJoin(weights, ", "), R"(], "tensors": [)", TensorsOf(network, false),
+                      R"(], "statistics": [)", TensorsOf(network, true), "]}");
 }
 
 std::vector<double> Doubles(const std::string& path) {
@@ -94,21 +109,17 @@ void CheckNext(const char* what, std::span<const float> values, std::span<const 
   found = found.subspan(values.size());
 }
 
-TEST_CASE("Sequences and experts have the gradients of PyTorch in f64") {
+// Compares loss, probabilities and all gradients of a training step.
+void CompareStep(const ModelConfig& model, const ModelInputs& inputs, const TestBatch& batch,
+                 Random& random) {
   const std::string python = Python("numpy, safetensors.numpy, torch");
-  const size_t rows = 11;
-  // By sample; in the last batch no sample has a row.
-  const bool has_rows = GENERATE(true, false);
-  Random random(3);
-  const TestBatch batch = SequenceBatch(
-      rows, random, [&](size_t row) { return has_rows ? row % (kTestPlaces + 1) : 0; });
-  const auto network = CreateCpuNetwork(Sequences(), {.inputs = SequenceInputs()});
+  const auto network = CreateCpuNetwork(model, {.inputs = inputs});
   REQUIRE(network.ok());
   for (float& weight : (*network)->parameters()) {
     weight += 0.3F * static_cast<float>(random.Normal());
   }
   const TemporaryFolder folder;
-  std::ofstream(folder.Path("model.json")) << DescriptionOfSequences(**network);
+  std::ofstream(folder.Path("model.json")) << Describe(model, inputs, **network);
   Write(folder.Path("parameters"), (*network)->parameters());
   Write(folder.Path("dense"), batch.dense_values);
   Write(folder.Path("embeddings"), batch.embedding_values);
@@ -122,7 +133,7 @@ TEST_CASE("Sequences and experts have the gradients of PyTorch in f64") {
   std::vector<float> gradient(batch.embedding_values.size(), NAN);
   const auto result =
       ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
-                       {gradient.data(), rows, batch.embedding_width}, probabilities);
+                       {gradient.data(), batch.rows, batch.embedding_width}, probabilities);
   REQUIRE(result.ok());
   CHECK(result->finite);
   std::span<const double> found = values;
@@ -137,6 +148,22 @@ TEST_CASE("Sequences and experts have the gradients of PyTorch in f64") {
   }
   CheckNext("embeddings", gradient, found);
   CHECK(found.empty());
+}
+
+TEST_CASE("Sequences and experts have the gradients of PyTorch in f64") {
+  // By sample; in the last batch no sample has a row.
+  const bool has_rows = GENERATE(true, false);
+  Random random(3);
+  const TestBatch batch =
+      SequenceBatch(11, random, [&](size_t row) { return has_rows ? row % (kTestPlaces + 1) : 0; });
+  CompareStep(Sequences(), SequenceInputs(), batch, random);
+}
+
+TEST_CASE("Activations, norms and fusions have the gradients of PyTorch in f64") {
+  Random random(4);
+  const ModelInputs inputs = TestInputs(5);
+  const TestBatch batch(70, inputs.dense_width, inputs.embedding_width, random, 2);
+  CompareStep(Fusions(), inputs, batch, random);
 }
 
 TEST_CASE("Empty places count nothing, whatever their embeddings are") {
