@@ -12,14 +12,14 @@
 namespace simurgh {
 namespace {
 
-constexpr std::chrono::seconds kInterval{1};           // Pause between calls of a ready peer.
+constexpr std::chrono::seconds kInterval{1};  // Pause between calls of a ready peer.
 // Least and greatest pause after a call that has failed, which each failure doubles. The client's
 // back-off is added.
 constexpr std::chrono::milliseconds kFirstPause{5};
 constexpr std::chrono::milliseconds kLastPause{100};
-constexpr std::chrono::seconds kPatience{1};           // Maximum wait for a connection.
-constexpr std::chrono::seconds kTimeout{5};            // Maximum wait for an answer.
-constexpr std::chrono::seconds kStart{3};  // Waiting this long for a peer's start is normal.
+constexpr std::chrono::seconds kPatience{1};  // Maximum wait for a connection.
+constexpr std::chrono::seconds kTimeout{5};   // Maximum wait for an answer.
+constexpr std::chrono::seconds kStart{3};     // Waiting this long for a peer's start is normal.
 
 bool IsRefusal(const Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status);

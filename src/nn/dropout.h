@@ -17,16 +17,21 @@ constexpr uint64_t DropoutStep(uint64_t step, uint32_t rank) { return Mix64(Mix6
 // The values that a dropout layer keeps in a step: each use computes them from their places, and
 // nothing stores them. All backends have equal masks, with any number of threads.
 struct DropoutMask {
-  uint64_t key = 0;
+  uint64_t key = 0;      // Hash of the layer, or of the layer in a step.
   uint32_t dropped = 0;  // A value is dropped if its hash is below.
   float scale = 1.0F;    // Factor of the others, which keeps the mean.
 
-  // rate: >= 0, < 1. layer: DropoutLayer(). step: DropoutStep().
-  SIMURGH_HOST_DEVICE static DropoutMask Of(float rate, uint64_t layer, uint64_t step) {
+  // rate: >= 0, < 1. layer: DropoutLayer(). The result is not yet that of a step.
+  static DropoutMask Of(float rate, uint64_t layer) {
     const auto share = static_cast<double>(rate);
-    return {.key = Mix64(layer + step),
+    return {.key = layer,
             .dropped = static_cast<uint32_t>(share * 0x1p32),
             .scale = static_cast<float>(1.0 / (1.0 - share))};
+  }
+
+  // step: DropoutStep().
+  SIMURGH_HOST_DEVICE DropoutMask At(uint64_t step) const {
+    return {Mix64(key + step), dropped, scale};
   }
 
   // Returns the hash of a sample, by its place in the rank's batch.

@@ -132,6 +132,7 @@ class Planner {
           !tower.layers.empty() && tower.last().config.kind == LayerConfig::Kind::kRelu;
       // A relu's backward pass finds in the dropout's output which values are positive.
       layer.is_in_place = config.rate == 0.0F || after_relu;
+      plan_.drops |= config.rate > 0.0F;
       layer.stream = Mix64(HashBytes(tower.name) + tower.layers.size());
     }
     if (layer.is_in_place) {

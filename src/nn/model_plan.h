@@ -151,6 +151,7 @@ struct ModelPlan {
   size_t statistics_count = 0;
   size_t activation_width = 0;  // Columns of all tower inputs, layer outputs and scratch.
   bool has_sample_weights = false;
+  bool drops = false;  // A dropout layer has a rate above 0.
 
   const TowerPlan& top() const { return towers.back(); }
   // Values of labels, and then weights, of some samples.

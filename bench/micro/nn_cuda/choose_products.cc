@@ -84,7 +84,7 @@ class Chooser {
     SIMURGH_ASSIGN_OR_RETURN(
         const std::unique_ptr<CudaExecutor> executor,
         CudaExecutor::Create({.precision = precision_, .choose_product = choose}));
-    Layers layers(plan_, *executor, tensors_);
+    Layers layers(plan_, /*seed=*/1, *executor, tensors_);
     layers.TakeWeights(tensors_.parameters());
     const cuda::RankPass ranks{.samples = batch_};
     if (backward) {

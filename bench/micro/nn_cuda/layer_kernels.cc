@@ -69,7 +69,7 @@ class KernelTimes {
                              RandomMemory<T>(tensors.batch_plan().planner.bytes() / sizeof(T)));
     tensors.SetBatch(block.get());
     tensors.SetRows(batch, cuda::PlanTransfer(plan, codes, batch), 0);
-    cuda::Layers<cuda::CudaExecutor, T> layers(plan, *executor_, tensors);
+    cuda::Layers<cuda::CudaExecutor, T> layers(plan, /*seed=*/1, *executor_, tensors);
     layers.TakeWeights(tensors.parameters());
     const cuda::RankPass ranks{.samples = batch};
     for (size_t t = 0; t < plan.towers.size(); ++t) {

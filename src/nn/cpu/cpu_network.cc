@@ -469,12 +469,12 @@ CpuNetwork::Activation CpuNetwork::ActivationBefore(const TowerPlan& tower, size
     return {};
   }
   const float rate = tower.layers[layer - 1].config.rate;
-  return {.layers = 2, .scale = DropoutMask::Of(rate, /*layer=*/0, /*step=*/0).scale};
+  return {.layers = 2, .scale = DropoutMask::Of(rate, /*layer=*/0).scale};
 }
 
 DropoutMask CpuNetwork::MaskOf(const LayerPlan& layer, const RankStep& rank_step) const {
-  return DropoutMask::Of(layer.config.rate, DropoutLayer(options_.seed, layer.stream),
-                         DropoutStep(rank_step.step, rank_step.rank));
+  return DropoutMask::Of(layer.config.rate, DropoutLayer(options_.seed, layer.stream))
+      .At(DropoutStep(rank_step.step, rank_step.rank));
 }
 
 Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,

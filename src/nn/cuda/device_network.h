@@ -220,13 +220,14 @@ class DeviceNetwork final : public DenseNetwork {
         tensors_(plan_, codes_, options_.optimizer),
         transfers_(*executor_, tensors_),
         room_(*executor_, tensors_, transfers_),
-        pass_(plan_, tasks, *executor_, tensors_),
+        pass_(plan_, tasks, options_.seed, *executor_, tensors_),
         stepper_(plan_, options_.optimizer, *executor_, tensors_) {}
 
   Status Initialize() {
     weights_ = executor_->AllocateDevice(tensors_.weight_bytes());
     request_ = executor_->AllocatePinned(kSlots * sizeof(StepRequest));
-    if (weights_ == nullptr || request_ == nullptr) {
+    dropout_steps_ = executor_->AllocatePinned(kSlots * sizeof(uint64_t));
+    if (weights_ == nullptr || request_ == nullptr || dropout_steps_ == nullptr) {
       return absl::ResourceExhaustedError(
           "dense network: the device has no memory for the weights; use narrower layers");
     }
@@ -282,6 +283,16 @@ class DeviceNetwork final : public DenseNetwork {
     reducer_->sums().GiveUp(absl::CancelledError("training has ended"));
   }
 
+  // Returns the part of a pass that all kinds of sums share.
+  RankPass RankPassOf(const RankStep& step, const PinnedBlock& block) const {
+    // The host has waited for the slot's last pass, which has thus read its value.
+    uint64_t* const dropout = reinterpret_cast<uint64_t*>(dropout_steps_.get()) + block.slot;
+    *dropout = DropoutStep(step.step, step.rank);
+    return {.samples = SamplesOf(step, block.rows),
+            .divisor = DivisorOf(step, block.rows),
+            .dropout_step = dropout};
+  }
+
   // Returns whether the caller sums on the host, as with the CPU backend.
   bool HostSums(const RankStep& step) const {
     return reducer_ == nullptr && (step.sum || step.on_gradients);
@@ -298,7 +309,7 @@ class DeviceNetwork final : public DenseNetwork {
   void EnqueuePass(const RankStep& step, const PinnedBlock& block) {
     hosts_sum_ = false;
     if constexpr (kIsScaled<T>) state_.DeviceChanged();  // The pass updates the loss scale.
-    RankPass ranks{.samples = SamplesOf(step, block.rows), .divisor = DivisorOf(step, block.rows)};
+    RankPass ranks = RankPassOf(step, block);
     if (reducer_ != nullptr) {
       ranks.on_gradients = [this](size_t first, size_t) { reducer_->OnGradients(first); };
       ranks.sum_flag = [this](double* value) { reducer_->SumValues(value, 1); };
@@ -380,7 +391,7 @@ class DeviceNetwork final : public DenseNetwork {
     Status failed = absl::OkStatus();
     std::vector<double> sums;
     std::vector<ColumnRange> done;
-    RankPass ranks{.samples = SamplesOf(step, block.rows), .divisor = DivisorOf(step, block.rows)};
+    RankPass ranks = RankPassOf(step, block);
     ranks.on_gradients = [&](size_t first, size_t count) { done.push_back({first, count}); };
     if (step.sum) {
       ranks.sum_statistics = [&](double* values, size_t count) {
@@ -465,6 +476,7 @@ class DeviceNetwork final : public DenseNetwork {
   Stepper<Executor, T> stepper_;
   DeviceMemory weights_ = NoMemory();
   DeviceMemory request_ = NoMemory();               // Pinned; a StepRequest per slot.
+  DeviceMemory dropout_steps_ = NoMemory();         // Pinned; a DropoutStep() per slot.
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: the caller sums.
   HostMirror parameters_;
   HostMirror gradients_;

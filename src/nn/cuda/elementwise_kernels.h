@@ -9,6 +9,7 @@
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/dropout.h"
 #include "nn/formulas.h"
 #include "nn/host_device.h"
 
@@ -365,6 +366,64 @@ struct ActivationBackwardCell {
     }
     input_gradient.template Store<N>(row, column, dx);
   }
+};
+
+// A dropout layer, forward and backward. to may be `from`.
+template <typename T>
+struct DropCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
+  DropoutMask mask;      // Not yet that of a step.
+  const uint64_t* step;  // In device memory: captured work runs in many steps.
+  Matrix<const T> from;
+  Matrix<T> to;
+
+  bool Packs() const { return AllPack<kPack>(from, to); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const DropoutMask now = mask.At(*step);
+    const uint64_t key = now.RowKey(row);
+    const auto values = from.template Load<N>(row, column);
+    Pack<T, N> kept;
+    for (size_t k = 0; k < N; ++k) {
+      Assign(kept[k], ToFloat(values[k]) * now.Factor(key, static_cast<uint32_t>(column + k)));
+    }
+    to.template Store<N>(row, column, kept);
+  }
+};
+
+// The backward pass of a relu and of a dropout behind it, whose output is `saved`. input_gradient
+// may be output_gradient.
+template <typename T>
+struct ReluDropBackwardCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
+  float scale;
+  Matrix<const T> saved;
+  Matrix<const T> output_gradient;
+  Matrix<T> input_gradient;
+
+  bool Packs() const { return AllPack<kPack>(saved, output_gradient, input_gradient); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto before = saved.template Load<N>(row, column);
+    const auto dy = output_gradient.template Load<N>(row, column);
+    Pack<T, N> dx;
+    for (size_t k = 0; k < N; ++k) {
+      Assign(dx[k], ReluFormula::Gradient(ToFloat(before[k]), ToFloat(dy[k]) * scale));
+    }
+    input_gradient.template Store<N>(row, column, dx);
+  }
+};
+
+// Copies the step that a pass drops values by to device memory. Called once.
+struct TakeDropoutStep {
+  const uint64_t* from;  // In pinned memory.
+  uint64_t* to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t) const { *to = *from; }
 };
 
 // values = gelu(values + bias); stores the input of gelu.

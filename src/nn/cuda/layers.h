@@ -19,8 +19,13 @@ namespace simurgh::cuda {
 template <typename Executor, typename T>
 class Layers {
  public:
-  Layers(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
-      : plan_(plan), executor_(executor), tensors_(tensors), products_(plan, executor, tensors) {}
+  // seed: see DenseNetworkOptions.
+  Layers(const ModelPlan& plan, uint64_t seed, Executor& executor, Tensors<T>& tensors)
+      : plan_(plan),
+        seed_(seed),
+        executor_(executor),
+        tensors_(tensors),
+        products_(plan, executor, tensors) {}
 
   // weights: in the layout of parameters(); products use their copies in tensors.
   void TakeWeights(std::span<const float> weights) {
@@ -63,6 +68,14 @@ class Layers {
         return;
       case LayerConfig::Kind::kSigmoid:
         return Cells(ActivationCell<T, SigmoidFormula>{input, tensors_.View(memory.output)}, input);
+      case LayerConfig::Kind::kDropout:
+        if (training && layer.config.rate > 0.0F) {
+          return Cells(DropCell<T>{MaskOf(layer), tensors_.dropout_step(), input,
+                                   tensors_.View(memory.output)},
+                       input);
+        }
+        if (!layer.is_in_place) Cells(CopyCell<T, T>{input, tensors_.View(memory.output)}, input);
+        return;
       case LayerConfig::Kind::kDot:
         return Dot(executor_, input, layer.config.width, tensors_.View(memory.output));
       case LayerConfig::Kind::kFm:
@@ -150,6 +163,7 @@ class Layers {
             dx);
       case LayerConfig::Kind::kRelu:
         if (memory.is_fused && IsLinear(t, i + 1)) return;
+        if (DropsInPlace(t, i + 1)) return;
         return Cells(ActivationBackwardCell<T, ReluFormula>{tensors_.View(memory.output), dy, dx},
                      dx);
       case LayerConfig::Kind::kGelu:
@@ -158,6 +172,18 @@ class Layers {
       case LayerConfig::Kind::kSigmoid:
         return Cells(
             ActivationBackwardCell<T, SigmoidFormula>{tensors_.View(memory.output), dy, dx}, dx);
+      case LayerConfig::Kind::kDropout:
+        if (!DropsInPlace(t, i)) {
+          if (layer.config.rate == 0.0F) return;
+          return Cells(DropCell<T>{MaskOf(layer), tensors_.dropout_step(), dy, dx}, dx);
+        }
+        // Includes the relu before it, which may need no input gradient.
+        if (i > 1 || tower.needs_input_gradient) {
+          Cells(ReluDropBackwardCell<T>{MaskOf(layer).scale, tensors_.View(memory.output), dy,
+                                        tensors_.InputGradient(t, i - 1)},
+                dx);
+        }
+        return;
       case LayerConfig::Kind::kDot:
         return DotBackward(executor_, input, layer.config.width, dy, dx);
       case LayerConfig::Kind::kFm:
@@ -180,6 +206,16 @@ class Layers {
   bool IsLinear(size_t t, size_t i) const {
     return i < plan_.towers[t].layers.size() &&
            plan_.towers[t].layers[i].config.kind == LayerConfig::Kind::kLinear;
+  }
+
+  // Returns whether the layer drops values in the memory of the relu before it.
+  bool DropsInPlace(size_t t, size_t i) const {
+    if (i >= plan_.towers[t].layers.size()) return false;
+    const LayerPlan& layer = plan_.towers[t].layers[i];
+    return layer.is_in_place && layer.config.rate > 0.0F;
+  }
+  DropoutMask MaskOf(const LayerPlan& layer) const {
+    return DropoutMask::Of(layer.config.rate, DropoutLayer(seed_, layer.stream));
   }
 
   Matrix<const T> Input(size_t t, size_t i) const {
@@ -271,6 +307,7 @@ class Layers {
   }
 
   const ModelPlan& plan_;
+  const uint64_t seed_;
   Executor& executor_;
   Tensors<T>& tensors_;
   Products<Executor, T> products_;

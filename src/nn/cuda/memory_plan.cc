@@ -146,6 +146,17 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
     memory.layers.push_back(result);
     return;
   }
+  if (layer.is_in_place) {
+    result.output = index == 0 ? memory.input : memory.layers.back().output;
+    result.output_gradient =
+        index == 0 ? memory.input_gradient : memory.layers.back().output_gradient;
+    // The first layer of a tower may have no memory for an input gradient.
+    if (index == 0 && !tower.needs_input_gradient) {
+      result.output_gradient = planner.AddMatrix(rows, layer.output_width, element_bytes);
+    }
+    memory.layers.push_back(result);
+    return;
+  }
   const auto is_before = [&](Kind activation) {
     return kind == Kind::kLinear && index + 1 < tower.layers.size() &&
            tower.layers[index + 1].config.kind == activation;
@@ -256,6 +267,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   memory.inverse_deviations = floats(plan.statistics_count);
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
+  memory.dropout_step = planner.Add(sizeof(uint64_t));
   // Twice: for a block's weights and for its directions.
   memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));

@@ -138,6 +138,7 @@ struct WeightMemory {
   Region inverse_deviations;
   Region directions;                              // lamb
   Region scalars;                                 // StepScalars
+  Region dropout_step;                            // u64: see DropoutStep
   Region sums;                                    // f64: partial sums of squares
   Region sums_next;                               // f64: sums of them
   Region column_sums;                             // f64: (2, widest layer)

@@ -21,16 +21,19 @@ namespace simurgh::cuda {
 template <typename Executor, typename T>
 class Pass {
  public:
-  Pass(const ModelPlan& plan, std::span<const TaskConfig> tasks, Executor& executor,
+  Pass(const ModelPlan& plan, std::span<const TaskConfig> tasks, uint64_t seed, Executor& executor,
        Tensors<T>& tensors)
       : plan_(plan),
         loss_(FormulasOf(tasks)),
         executor_(executor),
         tensors_(tensors),
-        layers_(plan, executor, tensors) {}
+        layers_(plan, seed, executor, tensors) {}
 
   // Computes the report, probabilities and all gradients.
   void Train(const RankPass& ranks) {
+    if (plan_.drops) {
+      executor_.ForEach(1, TakeDropoutStep{ranks.dropout_step, tensors_.dropout_step()});
+    }
     Forward(tensors_.parameters(), &ranks);
     FindLoss(ranks);
     Backward(ranks);

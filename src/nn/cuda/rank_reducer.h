@@ -22,6 +22,8 @@ namespace simurgh::cuda {
 struct RankPass {
   uint64_t samples = 0;  // Samples of this rank's batch, or of all ranks'.
   uint64_t divisor = 0;  // Gradients are divided by it.
+  // DropoutStep() in pinned memory, which must not change until the pass has run.
+  const uint64_t* dropout_step = nullptr;
   // Replaces f64 values in device memory by their sums over the ranks. Empty: batch norm uses the
   // statistics of this rank's batch.
   std::function<void(double* values, size_t count)> sum_statistics;

@@ -60,6 +60,7 @@ class Tensors {
   std::span<float> directions() const { return Floats(weights_plan_.directions); }
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
   StepScalars* scalars() const { return At<StepScalars>(weights_, weights_plan_.scalars); }
+  uint64_t* dropout_step() const { return At<uint64_t>(weights_, weights_plan_.dropout_step); }
   LossScale* loss_scale() const {
     return reinterpret_cast<LossScale*>(Floats(weights_plan_.state).last(kLossScaleValues).data());
   }

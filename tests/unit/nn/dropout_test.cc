@@ -52,9 +52,11 @@ Trained Train(DenseNetwork& network, const TestBatch& batch, const RankStep& ste
 }
 
 std::unique_ptr<DenseNetwork> MakeNetwork(const ModelConfig& model, uint64_t seed = 1,
-                                          uint32_t threads = 1) {
-  auto network =
-      CreateTestNetwork(model, {.inputs = TestInputs(kDense), .threads = threads, .seed = seed});
+                                          uint32_t threads = 1,
+                                          ComputePrecision precision = ComputePrecision::kF32) {
+  auto network = CreateTestNetwork(
+      model,
+      {.inputs = TestInputs(kDense), .threads = threads, .seed = seed, .precision = precision});
   REQUIRE(network.ok());
   return *std::move(network);
 }
@@ -72,7 +74,7 @@ TEST_CASE("dropped values are the share of the rate, and independent of each oth
   const float rate = GENERATE(0.02F, 0.2F, 0.5F, 0.9F);
   const uint64_t layer = DropoutLayer(/*seed=*/1, /*stream=*/2);
   const auto mask_of = [&](uint64_t other_layer, uint64_t step, uint32_t rank) {
-    return DropoutMask::Of(rate, other_layer, DropoutStep(step, rank));
+    return DropoutMask::Of(rate, other_layer).At(DropoutStep(step, rank));
   };
   const DropoutMask mask = mask_of(layer, 7, 0);
   CHECK(mask.scale == Approx(1 / (1 - double{rate})));
@@ -131,18 +133,21 @@ TEST_CASE("a step repeats to the bit; steps, ranks and seeds drop different valu
 }
 
 TEST_CASE("a gradient passes exactly where the mask keeps the value") {
-  // Behind the dropout, each column has a factor of its own.
+  const auto precision =
+      GENERATE(ComputePrecision::kF32, ComputePrecision::kBf16, ComputePrecision::kF16);
+  if (!BackendHas(precision)) return;
   const ModelConfig model = Chain({Dropout(0.3F), Linear(1)});
   const RankStep step{.step = 11, .rank = 3};
   Random random(2);
   const TestBatch batch(70, kDense, kEmbeddings, random);
-  const Trained one = Train(*MakeNetwork(model), batch, step);
-  const Trained many = Train(*MakeNetwork(model, 1, /*threads=*/3), batch, step);
+  const Trained one = Train(*MakeNetwork(model, 1, 1, precision), batch, step);
+  const Trained many = Train(*MakeNetwork(model, 1, /*threads=*/3, precision), batch, step);
   CHECK(many.embedding_gradient == one.embedding_gradient);
   const auto plan = PlanModel(model, TestInputs(kDense));
   REQUIRE(plan.ok());
-  const DropoutMask mask = DropoutMask::Of(
-      0.3F, DropoutLayer(/*seed=*/1, plan->top().layers[0].stream), DropoutStep(11, 3));
+  const DropoutMask mask =
+      DropoutMask::Of(0.3F, DropoutLayer(/*seed=*/1, plan->top().layers[0].stream))
+          .At(DropoutStep(11, 3));
   size_t kept = 0;
   for (size_t row = 0; row < batch.rows; ++row) {
     for (uint32_t column = 0; column < kEmbeddings; ++column) {

@@ -76,8 +76,8 @@ std::vector<float> Masks(const ModelConfig& model, size_t rows) {
     for (const LayerPlan& layer : tower.layers) {
       if (layer.config.kind != LayerConfig::Kind::kDropout) continue;
       const DropoutMask mask =
-          DropoutMask::Of(layer.config.rate, DropoutLayer(/*seed=*/1, layer.stream),
-                          DropoutStep(kStep.step, kStep.rank));
+          DropoutMask::Of(layer.config.rate, DropoutLayer(/*seed=*/1, layer.stream))
+              .At(DropoutStep(kStep.step, kStep.rank));
       for (size_t row = 0; row < rows; ++row) {
         for (uint32_t c = 0; c < layer.output_width; ++c) {
           factors.push_back(mask.Factor(mask.RowKey(row), c));

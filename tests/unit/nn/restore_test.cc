@@ -210,7 +210,6 @@ void CheckRestoredRun(ComputePrecision precision) {
     const auto network = Create(EveryLayer(), options);
     DenseNetwork& uninterrupted = *network;
     Train(uninterrupted, 10);
-    options.seed = 77;
     const auto restored = Create(EveryLayer(), options);
     Train(*restored, 3);
     REQUIRE(restored->Restore(Copy(uninterrupted.parameters()), Copy(uninterrupted.state())).ok());

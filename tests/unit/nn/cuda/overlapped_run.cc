@@ -144,13 +144,15 @@ BlockRun TrainInBlocks(DenseNetwork& network, Overlap overlap, const RowCodec* r
       if (ahead.empty()) load(step + 1);
       if (overlap == Overlap::kCopies) return take_gradients();
       if (step == kPrediction || step + 1 == kBatches) return;
-      if (!network.StartNext(*ahead.front(), next.dense(), next.labels, {})) return;
+      if (!network.StartNext(*ahead.front(), next.dense(), next.labels, {.step = step + 1})) {
+        return;
+      }
       ++started;
       load(step + 2);
     };
     if (overlap == Overlap::kPasses) REQUIRE(network.ApplyNext(kRate));
-    const auto result =
-        network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, {}, meanwhile);
+    const auto result = network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities,
+                                                {.step = step}, meanwhile);
     REQUIRE(result.ok());
     results.losses.push_back(result->loss);
     results.probabilities.push_back(probabilities);

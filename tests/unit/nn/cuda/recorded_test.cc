@@ -470,10 +470,15 @@ TEST_CASE("a step's launches, waits and copies stay within their budgets") {
   const std::vector<LayerConfig> paper = {Linear(512), Relu(), Linear(256), Relu(),
                                           Linear(128), Relu(), Linear(64),  Relu(),
                                           Linear(32),  Relu(), Linear(1)};
+  // The step of the mask, then two for each dropout: the relu's gradient is in its own.
+  const std::vector<LayerConfig> dropping = {Linear(32), Relu(), Dropout(0.2F),
+                                             Linear(16), Relu(), Dropout(0.2F),
+                                             Linear(8),  Relu(), Linear(1)};
   constexpr auto kBf16 = ComputePrecision::kBf16;
   constexpr auto kF16 = ComputePrecision::kF16;
   for (const Budget& budget : {Budget{"paper", paper, kBf16, 4'096, 30},
                                {"light", light, kBf16, 4'096, 20},
+                               {"dropping", dropping, kBf16, 4'096, 25},
                                {"paper", paper, kBf16, 65'536, 27},
                                {"light", light, kBf16, 65'536, 21},
                                {"paper", paper, kF16, 65'536, 34},

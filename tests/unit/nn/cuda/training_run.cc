@@ -47,11 +47,13 @@ void PutBack(DenseNetwork& network, const std::vector<float>& weights) {
 ModelConfig EveryLayer(const LayerConfig& relu) {
   return {.towers = {
               {"numbers", {"dense"}, {BatchNorm(), Linear(16)}},
-              {"ids", {"embeddings"}, {Linear(33), relu, Linear(20), Gelu(), Sigmoid()}},
+              {"ids",
+               {"embeddings"},
+               {Linear(33), relu, Dropout(0.1F), Linear(20), Gelu(), Dropout(0.1F), Sigmoid()}},
               {"pairs", {"embeddings", "numbers"}, {Dot(8)}},
               {"machine", {"embeddings"}, {Fm(6)}},
               {"cross", {"embeddings", "dense"}, {Cross(), Cross(5)}},
-              {"plain", {"ids", "machine"}, {Linear(7), relu}},
+              {"plain", {"ids", "machine"}, {Linear(7), relu, Dropout(0.2F)}},
               {"top",
                {"numbers", "embeddings", "ids", "pairs", "cross", "plain"},
                {Linear(40), relu, Linear(24), Gelu(), Linear(12), Gelu(), Linear(1)}},
@@ -109,9 +111,9 @@ TrainingRun Train(DenseNetwork& network, int steps, float off) {
     const std::vector<float> weights = PutWeightsOff(network, off, directions);
     // In two of four steps, so of each slot, if the network can.
     const bool applied = off == 0 && step % 4 < 2 && network.ApplyNext(kRate);
-    const auto result =
-        ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
-                         {run.embedding_gradient.data(), rows, kEmbeddings}, probabilities);
+    const auto result = ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                                         {run.embedding_gradient.data(), rows, kEmbeddings},
+                                         probabilities, {.step = static_cast<uint64_t>(step)});
     PutBack(network, weights);
     REQUIRE(result.ok());
     REQUIRE(result->finite);
