@@ -91,6 +91,8 @@ class Layer(torch.nn.Module):
             return (gates[:, :, None] * rest.reshape(*gates.shape, -1)).sum(1)
         if kind in ("mean", "last", "attention"):
             return self._pool(x, self.config["dim"])
+        if kind == "self_attention":
+            return self._block(x, self.config["dim"])
         vectors = x.reshape(len(x), -1, self.config["width"])
         if kind == "dot":
             rows, columns = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
@@ -101,21 +103,81 @@ class Layer(torch.nn.Module):
 
     def _pool(self, x, dim):
         """Pools rows of this dim. Columns of x: a query (attention), the rows, a mask that begins with its ones."""
-        places = x.shape[1] // (dim + 1)
-        query, rows, mask = x.split([x.shape[1] - places * (dim + 1), places * dim, places], 1)
-        rows, lengths = rows.reshape(len(x), places, dim), mask.sum(1, keepdim=True)
+        query, rows, mask = _sequence(x, dim)
+        lengths, places = mask.sum(1, keepdim=True), mask.shape[1]
         if self.config["kind"] == "mean":
             weights = mask / lengths.clamp(min=1)
         elif self.config["kind"] == "last":
             weights = (torch.arange(1, places + 1) == lengths).to(x.dtype)
         else:
-            queries = query[:, None].expand_as(rows)
-            scores, last = torch.cat([queries, rows, queries - rows, queries * rows], 2), len(self.config["hidden"]) + 1
-            for i in range(1, last + 1):
-                scores = scores @ getattr(self, f"weight_{i}") + getattr(self, f"bias_{i}")
-                scores = torch.relu(scores) if i < last else scores[:, :, 0]
+            scores = self._scores(query, rows, mask)
+            if self.config.get("softmax", False):
+                scores = torch.softmax(scores.masked_fill(mask == 0, -1e9), 1)
             weights = mask * scores
         return (weights[:, :, None] * rows).sum(1)
+
+    def _scores(self, query, rows, mask):
+        """The weights of attention, before a softmax."""
+        queries = query[:, None].expand(-1, rows.shape[1], -1)
+        common = rows[:, :, :query.shape[1]]
+        x = torch.cat([queries, rows, queries - common, queries * common], 2)
+        last = len(self.config["hidden"]) + 1
+        for i in range(1, last + 1):
+            x = x @ getattr(self, f"weight_{i}") + getattr(self, f"bias_{i}")
+            if i < last:
+                x = self._activation(x, mask, i)
+        return x[:, :, 0]
+
+    def _activation(self, x, mask, i):
+        """The activation of a hidden layer of attention."""
+        kind = self.config.get("activation", "relu")
+        if kind == "relu":
+            return torch.relu(x)
+        if kind == "sigmoid":
+            return torch.sigmoid(x)
+        if kind == "prelu":
+            return torch.where(x > 0, x, getattr(self, f"slope_{i}") * x)
+        raise ValueError(f"an activation '{kind}' is not known; use the program's version of this file")
+
+    def _block(self, x, dim):
+        """A transformer block over rows of this dim. Columns of x: the rows, their mask."""
+        _, rows, mask = _sequence(x, dim)
+        places, heads = mask.shape[1], self.config["heads"]
+        if self.config["positions"]:
+            rows = rows + self.positions
+        query, key, value = ((rows @ self.weight_in + self.bias_in).reshape(len(x), places, 3, heads, -1)
+                             .permute(2, 0, 3, 1, 4))
+        shut = (mask == 0)[:, None, None].expand(-1, heads, places, -1)
+        if self.config["causal"]:
+            shut = shut | torch.ones(places, places, dtype=torch.bool, device=x.device).triu(1)
+        scores = query @ key.transpose(2, 3) / math.sqrt(dim // heads)
+        mixed = torch.softmax(scores.masked_fill(shut, -1e9), 3) @ value
+        rows = self._norm(rows + mixed.transpose(1, 2).reshape(rows.shape) @ self.weight_out + self.bias_out, 1)
+        hidden = torch.relu(rows @ self.weight_1 + self.bias_1)
+        rows = self._norm(rows + hidden @ self.weight_2 + self.bias_2, 2)
+        return (rows * mask[:, :, None]).reshape(len(x), -1)
+
+    def _norm(self, rows, i):
+        scale, shift = getattr(self, f"scale_{i}"), getattr(self, f"shift_{i}")
+        return torch.nn.functional.layer_norm(rows, rows.shape[-1:], scale, shift, self.config["epsilon"])
+
+
+def _sequence(x, dim):
+    """(query, rows [N, places, dim], mask) from their columns."""
+    places = x.shape[1] // (dim + 1)
+    query, rows, mask = x.split([x.shape[1] - places * (dim + 1), places * dim, places], 1)
+    return query, rows.reshape(len(x), places, dim), mask
+
+
+def _input(tower, blocks):
+    """The input of a tower. Several sequences at its end, before the mask, become one."""
+    inputs = [blocks[name] for name in tower["inputs"]]
+    dims = tower["layers"][0].get("dims")
+    if dims is None:
+        return torch.cat(inputs, 1)
+    end = len(inputs) - 1
+    sequences = [x.reshape(len(x), -1, dim) for x, dim in zip(inputs[end - len(dims):end], dims)]
+    return torch.cat([*inputs[:end - len(dims)], torch.cat(sequences, 2).flatten(1), inputs[end]], 1)
 
 
 class Table(torch.nn.Module):
@@ -168,7 +230,7 @@ class Model(torch.nn.Module):
             if columns:
                 blocks[mask] = dense[:, columns]
         for tower in self.network["towers"]:
-            x = origin = torch.cat([blocks[name] for name in tower["inputs"]], 1)
+            x = origin = _input(tower, blocks)
             for index in range(1, len(tower["layers"]) + 1):
                 x = self.layers[_key(tower, index)](x, origin)
             blocks[tower["name"]] = x
@@ -265,7 +327,15 @@ def _weights(network):
                 parts["cross"] = ("down", "up", "bias")
             if layer["kind"] == "attention":
                 numbers = range(1, len(layer["hidden"]) + 2)
-                parts["attention"] = [f"{part}_{i}" for i in numbers for part in ("weight", "bias")]
+                with_slope = ("weight", "bias", "slope")
+                own = with_slope if layer.get("activation") in ("prelu", "dice") else with_slope[:2]
+                parts["attention"] = [f"{part}_{i}" for i in numbers for part in own]
+                if own == with_slope:
+                    parts["attention"].pop()  # The last layer has no activation.
+            if layer["kind"] == "self_attention":
+                parts["self_attention"] = [
+                    *(["positions"] if layer["positions"] else []), "weight_in", "bias_in", "weight_out", "bias_out",
+                    "scale_1", "shift_1", "weight_1", "bias_1", "weight_2", "bias_2", "scale_2", "shift_2"]
             for part in parts.get(layer["kind"], ()):
                 yield f"{tower['name']}.{index}.{part}"
 

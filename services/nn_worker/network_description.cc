@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "config/statistics.h"
+#include "config/tower_shape.h"
 #include "data/reading/batch_reader.h"
 #include "data/reading/row_lines.h"
 #include "data/reading/row_text.h"
@@ -67,15 +69,19 @@ Json Describe(const LayerConfig& layer) {
   return described;
 }
 
-Json Describe(const TowerConfig& tower, const ClusterConfig& config) {
+Json Describe(const TowerConfig& tower, std::span<const InputShape> inputs) {
   Json layers = Json::array();
   for (const LayerConfig& layer : tower.layers) {
     layers.push_back(Describe(layer));
     if (!ReadsSequence(layer)) continue;
-    for (const FeatureConfig& feature : config.features) {
-      if (tower.inputs.back() != kMaskInput + feature.name) continue;
-      layers.back()["dim"] = config.tables[feature.table_index].dim;
+    const SequenceShape shape = SequenceShapeOf(layer, inputs);
+    layers.back()["dim"] = shape.row_width;
+    if (shape.first + 2 == inputs.size()) continue;
+    Json dims = Json::array();
+    for (const InputShape& input : inputs.subspan(shape.first, inputs.size() - shape.first - 1)) {
+      dims.push_back(input.width / shape.places);
     }
+    layers.back()["dims"] = std::move(dims);
   }
   return {{"name", tower.name}, {"inputs", tower.inputs}, {"layers", std::move(layers)}};
 }
@@ -107,7 +113,12 @@ std::string DescribeNetwork(const ClusterConfig& config) {
     embeddings.push_back(Describe(feature, config.tables[feature.table_index]));
   }
   Json towers = Json::array();
-  for (const TowerConfig& tower : config.model.towers) towers.push_back(Describe(tower, config));
+  std::vector<InputShape> known = ModelInputShapes(config);
+  for (const TowerConfig& tower : config.model.towers) {
+    const std::vector<InputShape> inputs = InputsOf(tower, known);
+    towers.push_back(Describe(tower, inputs));
+    known.push_back(TowerShapeOf(tower, inputs).output);
+  }
   Json losses = Json::array();
   for (const TaskConfig& task : config.model.tasks) losses.push_back(NameOf(task.loss.kind));
   Json scales = Json::array();

@@ -98,6 +98,8 @@ struct FeatureConfig {
   uint64_t width(uint32_t dim) const {
     return pooling == Pooling::kRaw ? uint64_t{processing.max_length} * dim : dim;
   }
+  // Returns the number of rows of a sample that the network reads side by side; 0: it reads one.
+  uint32_t places() const { return pooling == Pooling::kRaw ? processing.max_length : 0; }
   // Returns the number of columns in the network's dense input.
   uint32_t mask_width() const { return mask ? processing.max_length : 0; }
 };

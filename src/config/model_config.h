@@ -63,8 +63,8 @@ inline constexpr std::array kLayerNames = {
     "mean",    "last",       "attention",  "self_attention"};
 inline const char* NameOf(LayerConfig::Kind kind) { return kLayerNames[static_cast<size_t>(kind)]; }
 
-// Returns whether the layer reads a raw feature: the first of a tower whose last inputs are the
-// feature and its mask.
+// Returns whether the layer reads sequences: the first of a tower whose last inputs are raw
+// features, or towers of self_attention, and the mask of the first of them.
 inline bool ReadsSequence(const LayerConfig& layer) {
   using Kind = LayerConfig::Kind;
   return layer.kind == Kind::kMean || layer.kind == Kind::kLast || layer.kind == Kind::kAttention ||

@@ -5,10 +5,10 @@
 
 #include "config/diagnostics.h"
 #include "config/file.h"
-#include "config/layer_shape.h"
 #include "config/map_reader.h"
 #include "config/model_shorthand.h"
 #include "config/sections.h"
+#include "config/tower_shape.h"
 
 namespace simurgh {
 namespace {
@@ -196,38 +196,6 @@ void LinkLabels(ClusterConfig* config, const std::vector<TaskConfig>& given,
   }
 }
 
-// Returns the output width of a layer; 0 after a report.
-size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
-                  const std::string& path, Diagnostics* diagnostics) {
-  const LayerShape shape = ShapeOf(layer, width, tower_width);
-  if (shape.width == 0) diagnostics->Report(path, shape.problem, shape.remedy);
-  return shape.width;
-}
-
-// Returns the dim of the rows that the tower's first layer pools; 0 after a report.
-size_t SequenceDim(const ClusterConfig& config, const TowerConfig& tower, size_t tower_width,
-                   const std::string& path, Diagnostics* diagnostics) {
-  const bool attends = tower.layers[0].kind == Kind::kAttention;
-  const size_t inputs = tower.inputs.size();
-  for (const FeatureConfig& feature : config.features) {
-    const bool is_read = inputs >= 2 && tower.inputs[inputs - 2] == kFeatureInput + feature.name &&
-                         tower.inputs[inputs - 1] == kMaskInput + feature.name;
-    if (!is_read) continue;
-    const uint32_t dim = config.tables[feature.table_index].dim;
-    const size_t query = tower_width - feature.width(dim) - feature.mask_width();
-    if (query == (attends ? dim : 0)) return dim;
-    diagnostics->Report(
-        path,
-        attends ? absl::StrCat("the query has ", query, " columns, a row has ", dim)
-                : std::string("the layer pools one feature, and the tower has other inputs"),
-        attends ? "read a query of the rows' dim first" : "remove the other inputs");
-    return 0;
-  }
-  diagnostics->Report(path, "the last inputs are not a raw feature and its mask",
-                      "end the tower's input with embeddings.FEATURE and mask.FEATURE");
-  return 0;
-}
-
 }  // namespace
 
 void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
@@ -347,30 +315,14 @@ size_t DenseWidth(const ClusterConfig& config) {
 }
 
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics) {
-  std::map<std::string, size_t> widths = {{"dense", DenseWidth(config)},
-                                          {"embeddings", config.embedding_width()}};
-  for (const FeatureConfig& feature : config.features) {
-    widths[kMaskInput + feature.name] = feature.mask_width();
-    widths[kFeatureInput + feature.name] = feature.width(config.tables[feature.table_index].dim);
-  }
-  const std::vector<TowerConfig>& towers = config.model.towers;
-  for (size_t t = 0; t < towers.size(); ++t) {
-    size_t tower_width = 0;
-    for (const std::string& input : towers[t].inputs) tower_width += widths[input];
-    size_t width = tower_width;
-    for (size_t i = 0; i < towers[t].layers.size(); ++i) {
-      const LayerConfig& layer = towers[t].layers[i];
-      const std::string path = absl::StrCat(towers[t].key, ".layers.", i);
-      if (i > 0 && ReadsSequence(layer)) {
-        diagnostics->Report(path, "pools a sequence, but is not the tower's first layer",
-                            "begin another tower with it");
-        return;
-      }
-      width = ReadsSequence(layer) ? SequenceDim(config, towers[t], tower_width, path, diagnostics)
-                                   : WidthAfter(layer, width, tower_width, path, diagnostics);
-      if (width == 0) return;
+  std::vector<InputShape> known = ModelInputShapes(config);
+  for (const TowerConfig& tower : config.model.towers) {
+    const TowerShape shape = TowerShapeOf(tower, InputsOf(tower, known));
+    if (shape.output.width == 0) {
+      return diagnostics->Report(absl::StrCat(tower.key, ".layers.", shape.layer), shape.problem,
+                                 shape.remedy);
     }
-    widths[towers[t].name] = width;
+    known.push_back(shape.output);
   }
 }
 

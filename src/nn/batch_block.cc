@@ -24,7 +24,8 @@ std::vector<TowerInput> Merged(const std::vector<TowerInput>& inputs) {
   std::vector<TowerInput> merged;
   for (const TowerInput& input : inputs) {
     const bool continues = !merged.empty() && input.source == Source::kEmbeddings &&
-                           merged.back().source == Source::kEmbeddings &&
+                           merged.back().source == Source::kEmbeddings && input.places == 1 &&
+                           merged.back().places == 1 &&
                            merged.back().source_column + merged.back().width == input.source_column;
     if (continues) {
       merged.back().width += input.width;

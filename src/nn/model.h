@@ -15,6 +15,7 @@ struct ModelInputs {
     std::string name;
     size_t width = 0;
     size_t mask_width = 0;  // Columns of its mask, one for each of its rows; 0: no mask.
+    size_t places = 0;      // Rows of a raw feature; 0: it is pooled.
   };
 
   // Columns of dense features, the last ones the features' masks, in order. 0: none.

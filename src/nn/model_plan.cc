@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "config/layer_shape.h"
+#include "config/tower_shape.h"
 
 namespace simurgh {
 namespace {
@@ -22,6 +23,8 @@ template <typename... Parts>
 Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("model: ", parts...));
 }
+
+using Kind = LayerConfig::Kind;
 
 // Builds a plan tower by tower. Each method returns the first error.
 class Planner {
@@ -65,6 +68,7 @@ class Planner {
       return Invalid("tower '", config.name,
                      "' has no inputs; name `dense`, `embeddings` or an earlier tower");
     }
+    shapes_.clear();
     for (const std::string& name : config.inputs) {
       SIMURGH_RETURN_IF_ERROR(AddInput(name, tower));
     }
@@ -74,7 +78,7 @@ class Planner {
       return Invalid("tower '", config.name, "' has no layers; add at least one");
     }
     for (const LayerConfig& layer : config.layers) {
-      SIMURGH_RETURN_IF_ERROR(AddLayer(layer, config, tower));
+      SIMURGH_RETURN_IF_ERROR(AddLayer(layer, tower));
     }
     plan_.towers.push_back(std::move(tower));
     return absl::OkStatus();
@@ -82,6 +86,7 @@ class Planner {
 
   Status AddInput(const std::string& name, TowerPlan& tower) {
     TowerInput input;
+    InputShape shape;
     if (name == kDenseName) {
       input.source = TowerInput::Source::kDense;
       input.width = plan_.dense_width;
@@ -89,7 +94,7 @@ class Planner {
       input.source = TowerInput::Source::kEmbeddings;
       input.width = plan_.embedding_width;
     } else if (name.starts_with(kFeatureInput)) {
-      SIMURGH_RETURN_IF_ERROR(FindFeature(name, tower, input));
+      SIMURGH_RETURN_IF_ERROR(FindFeature(name, tower, input, shape));
     } else if (name.starts_with(kMaskInput)) {
       FindMask(name, input);
     } else {
@@ -99,7 +104,12 @@ class Planner {
         return Invalid("tower '", tower.name, "' reads '", name,
                        "'; use `dense`, `embeddings` or an earlier tower");
       }
-      input.width = plan_.towers[input.tower].output_width();
+      const TowerPlan& read = plan_.towers[input.tower];
+      input.width = read.output_width();
+      if (read.last().config.kind == LayerConfig::Kind::kSelfAttention) {
+        shape.places = read.last().places;
+        shape.mask = model_.towers[input.tower].inputs.back();
+      }
     }
     if (input.width == 0) {
       return Invalid("tower '", tower.name, "' reads `", name,
@@ -114,17 +124,20 @@ class Planner {
     tower.input_width += input.width;
     tower.needs_input_gradient |= input.source != TowerInput::Source::kDense;
     tower.inputs.push_back(input);
+    shape.name = name;
+    shape.width = input.width;
+    shapes_.push_back(shape);
     return absl::OkStatus();
   }
 
-  Status AddLayer(const LayerConfig& config, const TowerConfig& of, TowerPlan& tower) {
+  Status AddLayer(const LayerConfig& config, TowerPlan& tower) {
     LayerPlan layer;
     layer.config = config;
     layer.input_width = tower.layers.empty() ? tower.input_width : tower.output_width();
     layer.output_width = layer.input_width;
     const std::string place =
         absl::StrCat("tower '", tower.name, "' layer ", tower.layers.size() + 1);
-    SIMURGH_RETURN_IF_ERROR(ReadsSequence(config) ? SizeSequence(place, of, tower, layer)
+    SIMURGH_RETURN_IF_ERROR(ReadsSequence(config) ? SizeSequence(place, tower, layer)
                                                   : SizeLayer(place, tower, layer));
     AddParameters(layer);
     if (config.kind == LayerConfig::Kind::kDropout) {
@@ -152,10 +165,7 @@ class Planner {
       }
       tower.last_cross = tower.layers.size();
     }
-    for (LayerPlan& linear : layer.scorer) {
-      linear.activation_column = plan_.activation_width;
-      plan_.activation_width += layer.places * linear.output_width;
-    }
+    AddInner(layer);
     tower.layers.push_back(layer);
     return absl::OkStatus();
   }
@@ -165,7 +175,9 @@ class Planner {
       case LayerConfig::Kind::kCross:
         return layer.output_width + layer.config.rank;
       case LayerConfig::Kind::kAttention:
-        return layer.places * layer.scorer.front().input_width;
+        return layer.places * layer.inner.front().input_width;
+      case LayerConfig::Kind::kSelfAttention:
+        return layer.places * (2 * layer.row_width + layer.config.width * layer.places);
       case LayerConfig::Kind::kDice:
         return layer.output_width;
       case LayerConfig::Kind::kLayerNorm:
@@ -177,18 +189,26 @@ class Planner {
     }
   }
 
-  // Gives the layer, and those inside it, places in the flat buffers.
+  // Adds columns for the layers inside the layer.
+  void AddInner(LayerPlan& layer) {
+    for (LayerPlan& inner : layer.inner) {
+      inner.activation_column = plan_.activation_width;
+      plan_.activation_width += layer.places * inner.output_width;
+      inner.scratch_column = plan_.activation_width;
+      plan_.activation_width += layer.places * ScratchWidth(inner);
+    }
+  }
+
+  // Gives the layer, and then those inside it, places in the flat buffers.
   void AddParameters(LayerPlan& layer) {
     layer.parameter_offset = plan_.parameter_count;
-    for (LayerPlan& inner : layer.scorer) {
+    for (const ParameterPlan& part : layer.parts) {
+      plan_.parameter_blocks.push_back({plan_.parameter_count, part.count()});
+      plan_.parameter_count += part.count();
+    }
+    for (LayerPlan& inner : layer.inner) {
       AddParameters(inner);
       layer.parts.insert(layer.parts.end(), inner.parts.begin(), inner.parts.end());
-    }
-    if (layer.scorer.empty()) {
-      for (const ParameterPlan& part : layer.parts) {
-        plan_.parameter_blocks.push_back({plan_.parameter_count, part.count()});
-        plan_.parameter_count += part.count();
-      }
     }
     layer.parameter_count = plan_.parameter_count - layer.parameter_offset;
     if (!layer.has_statistics) return;
@@ -258,41 +278,77 @@ class Planner {
     layer.parts.push_back(Uniform("bias" + end, {layer.output_width}, inputs));
   }
 
-  // of: the configuration of the tower.
-  Status SizeSequence(const std::string& place, const TowerConfig& of, const TowerPlan& tower,
-                      LayerPlan& layer) const {
-    const bool attends = layer.config.kind == LayerConfig::Kind::kAttention;
-    for (const ModelInputs::Feature& feature : inputs_.features) {
-      const size_t inputs = of.inputs.size();
-      const bool is_read = tower.layers.empty() && inputs >= 2 && feature.mask_width > 0 &&
-                           of.inputs[inputs - 2] == kFeatureInput + feature.name &&
-                           of.inputs[inputs - 1] == kMaskInput + feature.name;
-      if (!is_read) continue;
-      layer.places = feature.mask_width;
-      layer.output_width = feature.width / feature.mask_width;
-      const size_t query = tower.input_width - feature.width - feature.mask_width;
-      if (query == (attends ? layer.output_width : 0)) return SizeScorer(place, layer);
-    }
-    return Invalid(place, ": begin the tower with it, and read ",
-                   attends ? "a query as wide as a row, " : "",
-                   "`embeddings.F` and `mask.F` of a raw feature F with mask: true");
+  Status SizeSequence(const std::string& place, TowerPlan& tower, LayerPlan& layer) const {
+    if (!tower.layers.empty()) return Invalid(place, ": begin another tower with it");
+    const SequenceShape shape = SequenceShapeOf(layer.config, shapes_);
+    if (shape.width == 0) return Invalid(place, ": ", shape.problem, "; ", shape.remedy);
+    layer.output_width = shape.width;
+    layer.places = shape.places;
+    layer.row_width = shape.row_width;
+    layer.query_width = shape.query_width;
+    Interleave(shape, tower);
+    if (layer.config.kind == LayerConfig::Kind::kAttention) AddScorer(layer);
+    if (layer.config.kind == LayerConfig::Kind::kSelfAttention) AddBlock(layer);
+    return absl::OkStatus();
   }
 
-  static Status SizeScorer(const std::string& place, LayerPlan& layer) {
-    if (layer.config.kind != LayerConfig::Kind::kAttention) return absl::OkStatus();
-    size_t width = 4 * layer.output_width;
-    const auto add = [&](uint32_t outputs) {
-      LayerPlan linear{.config = {.width = outputs}, .input_width = width, .output_width = outputs};
-      AddLinear(linear, absl::StrCat("_", layer.scorer.size() + 1));
-      layer.scorer.push_back(linear);
-      width = outputs;
-    };
-    for (const uint32_t outputs : layer.config.hidden) {
-      SIMURGH_CHECK(outputs > 0) << place;
-      add(outputs);
+  // Places what several sequences have at one place side by side.
+  static void Interleave(const SequenceShape& shape, TowerPlan& tower) {
+    const size_t end = tower.inputs.size() - 1;
+    if (end - shape.first == 1) return;
+    size_t column = shape.query_width;
+    for (size_t i = shape.first; i < end; ++i) {
+      TowerInput& input = tower.inputs[i];
+      input.column = column;
+      input.places = shape.places;
+      input.stride = shape.row_width;
+      column += input.width / input.places;
     }
-    add(1);
-    return absl::OkStatus();
+  }
+
+  static LayerPlan LinearLayer(size_t inputs, size_t outputs, const std::string& end) {
+    LayerPlan linear{.config = {.width = static_cast<uint32_t>(outputs)},
+                     .input_width = inputs,
+                     .output_width = outputs};
+    AddLinear(linear, end);
+    return linear;
+  }
+
+  // Adds the layers that weigh a row by (q, k, q - k, q * k), where the last two are of the columns
+  // that the query q has.
+  static void AddScorer(LayerPlan& layer) {
+    const Kind activation = layer.config.activation;
+    size_t width = layer.row_width + 3 * layer.query_width;
+    for (size_t i = 0; i < layer.config.hidden.size(); ++i) {
+      const std::string end = absl::StrCat("_", i + 1);
+      layer.inner.push_back(LinearLayer(width, layer.config.hidden[i], end));
+      width = layer.config.hidden[i];
+      if (activation == Kind::kRelu) continue;
+      LayerPlan active{.config = {.kind = activation}, .input_width = width, .output_width = width};
+      if (activation == Kind::kPrelu) active.parts = {Constant("slope" + end, width, 0.25F)};
+      layer.inner.push_back(active);
+    }
+    layer.inner.push_back(LinearLayer(width, 1, absl::StrCat("_", layer.config.hidden.size() + 1)));
+  }
+
+  static void AddBlock(LayerPlan& layer) {
+    const size_t width = layer.row_width;
+    if (layer.config.positions) {
+      ParameterPlan positions = Constant("positions", width, 0.0F);
+      positions.shape = {layer.places, width};
+      layer.parts.push_back(positions);
+    }
+    const auto norm = [&](const std::string& end) {
+      return LayerPlan{
+          .config = {.kind = Kind::kLayerNorm, .epsilon = layer.config.epsilon},
+          .input_width = width,
+          .output_width = width,
+          .parts = {Constant("scale" + end, width, 1.0F), Constant("shift" + end, width, 0.0F)}};
+    };
+    const size_t hidden = layer.config.hidden[0];
+    layer.inner = {
+        LinearLayer(width, 3 * width, "_in"), LinearLayer(width, width, "_out"), norm("_1"),
+        LinearLayer(width, hidden, "_1"),     LinearLayer(hidden, width, "_2"),  norm("_2")};
   }
 
   Status CheckTop() const {
@@ -335,10 +391,13 @@ class Planner {
            b.source_column < a.source_column + a.width;
   }
 
-  Status FindFeature(const std::string& name, const TowerPlan& tower, TowerInput& input) const {
+  Status FindFeature(const std::string& name, const TowerPlan& tower, TowerInput& input,
+                     InputShape& shape) const {
     input.source = TowerInput::Source::kEmbeddings;
     for (const ModelInputs::Feature& feature : inputs_.features) {
       input.width = feature.width;
+      shape.places = feature.places;
+      shape.mask = kMaskInput + feature.name;
       if (name == kFeatureInput + feature.name) return absl::OkStatus();
       input.source_column += feature.width;
     }
@@ -366,6 +425,7 @@ class Planner {
   const ModelConfig& model_;
   const ModelInputs& inputs_;
   ModelPlan plan_;
+  std::vector<InputShape> shapes_;  // Inputs of the last tower.
 };
 
 }  // namespace

@@ -42,14 +42,21 @@ struct LayerPlan {
   bool is_in_place = false;
   uint64_t stream = 0;  // dropout: hash of its place in the model.
   // cross: columns of the product, (O), then of a rank's, (rank).
-  // attention: columns of the scorer's input, (places * 4 * O).
   // dice: columns of the normalised input, (O). layer_norm: mean and inverse deviation of a row.
   // bilinear: columns of the first half times the weight, (width of a half).
+  // attention: columns of the first inner layer's input, (places * width).
+  // self_attention: columns of the input, (places * row), of its mixtures, (places * row), and of
+  // the weights, (places * heads * places).
   size_t scratch_column = 0;
-  size_t places = 0;  // mean, last, attention: rows of a sample, each O wide.
-  // attention: linear layers that give the weight of each row. Each but the last is followed by
-  // relu. activation_column: first of (places * width) columns.
-  std::vector<LayerPlan> scorer;
+  // Layers that read sequences: rows of a sample, and columns of a row and of the query.
+  size_t places = 0;
+  size_t row_width = 0;
+  size_t query_width = 0;
+  // Layers that compute each row of a sequence. activation_column: first of (places * width)
+  // columns. attention: linear layers that give the row's weight, with activations between them. A
+  // relu is none of the layers: a linear layer that follows a linear one reads a relu of its
+  // output. self_attention: see SelfAttentionLayers.
+  std::vector<LayerPlan> inner;
 
   // Parts of a buffer with the layout of the parameters.
   template <typename T>
@@ -102,6 +109,16 @@ struct LayerPlan {
   }
 };
 
+// Indices of the layers inside self_attention.
+enum SelfAttentionLayers : size_t {
+  kIn,       // Linear: query, key and value of each row.
+  kOut,      // Linear.
+  kNorm1,    // Layer norm of the input and kOut.
+  kLinear1,  // With a relu.
+  kLinear2,
+  kNorm2,  // Layer norm of kNorm1 and kLinear2.
+};
+
 // The source of a block of a tower's input columns.
 struct TowerInput {
   enum class Source { kDense, kEmbeddings, kTower };
@@ -111,6 +128,10 @@ struct TowerInput {
   size_t source_column = 0;  // kDense, kEmbeddings: the block's first column there.
   size_t column = 0;         // The block's first column in the tower's input.
   size_t width = 0;
+  // One of several sequences: its rows, and the distance between them in the tower's input. Other
+  // blocks are contiguous.
+  size_t places = 1;
+  size_t stride = 0;
   // True if no later tower reads the same block. In the backward pass this tower writes the block's
   // gradient first, and the other readers add theirs.
   bool last_reader = true;

@@ -234,7 +234,19 @@ class Translator {
 
   void AddTower(const TowerPlan& tower) {
     std::vector<std::string> blocks;
-    for (const TowerInput& input : tower.inputs) blocks.push_back(Block(input));
+    std::vector<std::string> sequences;  // (N, places, columns)
+    for (const TowerInput& input : tower.inputs) {
+      const std::string block = Block(input);
+      if (input.places > 1) {
+        sequences.push_back(Shaped(block, input.places, input.width / input.places,
+                                   absl::StrCat(tower.name, ".sequence.", sequences.size() + 1)));
+      } else if (sequences.empty()) {
+        blocks.push_back(block);
+      } else {
+        blocks.push_back(SideBySide(sequences, tower.layers[0]));
+        blocks.push_back(block);
+      }
+    }
     const std::string origin =
         blocks.size() == 1
             ? blocks[0]
@@ -244,6 +256,13 @@ class Translator {
       x = Layer(tower.layers[i], origin, x, absl::StrCat(tower.name, ".", i + 1));
     }
     outputs_.push_back(x);
+  }
+
+  // Joins the rows of several sequences. Returns (N, places * columns).
+  std::string SideBySide(const std::vector<std::string>& sequences, const LayerPlan& layer) {
+    const std::string rows =
+        graph_.Node("Concat", sequences, sequences[0] + ".joined", {{"axis", int64_t{2}}});
+    return Flat(rows, layer.places * layer.row_width, rows + ".flat");
   }
 
   std::string Block(const TowerInput& input) {
@@ -257,12 +276,12 @@ class Translator {
     return Columns(source, input.source_column, input.width, name);
   }
 
-  std::string Columns(const std::string& x, size_t first, size_t count, const std::string& name) {
+  std::string Columns(const std::string& x, size_t first, size_t count, const std::string& name,
+                      int64_t axis = 1) {
     const auto column = [&](size_t index) {
       return graph_.Integers(absl::StrCat("column.", index), {static_cast<int64_t>(index)});
     };
-    return graph_.Node(
-        "Slice", {x, column(first), column(first + count), graph_.Integers("axis.1", {1})}, name);
+    return graph_.Node("Slice", {x, column(first), column(first + count), Axis(axis)}, name);
   }
 
   // origin: the tower's input. x: the layer's input. name: name of the output.
@@ -317,6 +336,8 @@ class Translator {
       case LayerConfig::Kind::kLast:
       case LayerConfig::Kind::kAttention:
         return Pool(layer, x, name);
+      case LayerConfig::Kind::kSelfAttention:
+        return SelfAttention(layer, x, name);
       case LayerConfig::Kind::kSoftmax:
         return graph_.Node("Softmax", {x}, name, {{"axis", int64_t{1}}});
       case LayerConfig::Kind::kMix: {
@@ -325,19 +346,14 @@ class Translator {
         const std::string vectors = Columns(x, terms, layer.input_width - terms, name + ".vectors");
         return Weighted(Shaped(gates, terms, 1), Shaped(vectors, terms, layer.output_width), name);
       }
-      default:
-        break;
     }
     return x;
   }
 
   // The weighted sum of a sample's rows. Weights are 0 at empty places.
   std::string Pool(const LayerPlan& layer, const std::string& x, const std::string& name) {
-    const size_t dim = layer.output_width;
-    const size_t query = layer.input_width - layer.places * (dim + 1);
-    const std::string rows =
-        Shaped(Columns(x, query, layer.places * dim, name + ".of"), layer.places, dim);
-    std::string mask = Columns(x, query + layer.places * dim, layer.places, name + ".mask");
+    const std::string rows = RowsOf(layer, x, name);
+    std::string mask = MaskOf(layer, x, name);
     if (layer.config.kind == LayerConfig::Kind::kMean) {
       const std::string length = Sum(mask, 1, name + ".length", /*keep=*/true);
       const std::string divisor =
@@ -356,31 +372,136 @@ class Translator {
     }
     std::string weights = Shaped(mask, layer.places, 1);
     if (layer.config.kind == LayerConfig::Kind::kAttention) {
-      const std::string q = Shaped(Columns(x, 0, dim, name + ".query"), 1, dim);
-      const std::string scores = Scores(layer, q, rows, name);
+      const std::string q =
+          Shaped(Columns(x, 0, layer.query_width, name + ".query"), 1, layer.query_width);
+      std::string scores = Scores(layer, q, rows, name);
+      if (layer.config.normalises) {
+        const std::string shut = Shaped(Shut(mask, name), layer.places, 1, name + ".shut_places");
+        const std::string open = graph_.Node("Add", {scores, shut}, name + ".open_scores");
+        scores = graph_.Node("Softmax", {open}, name + ".normal", {{"axis", int64_t{1}}});
+      }
       weights = graph_.Node("Mul", {scores, weights}, name + ".weights");
     }
     return Weighted(weights, rows, name);
   }
 
-  // The scorer's output (N, places, 1) for a query (N, 1, dim) and rows (N, places, dim).
+  // (N, places, columns of a row).
+  std::string RowsOf(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    return Shaped(Columns(x, layer.query_width, layer.places * layer.row_width, name + ".of"),
+                  layer.places, layer.row_width);
+  }
+  std::string MaskOf(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    return Columns(x, layer.query_width + layer.places * layer.row_width, layer.places,
+                   name + ".mask");
+  }
+  // 0 for rows, and a number that a softmax makes 0 for empty places.
+  std::string Shut(const std::string& mask, const std::string& name) {
+    const std::string less = graph_.Node("Sub", {mask, Number("one", 1.0)}, name + ".empty");
+    return graph_.Node("Mul", {less, Number("shut", 1e9)}, name + ".shut");
+  }
+
+  // The weights (N, places, 1) for a query (N, 1, its columns) and rows (N, places, columns).
   std::string Scores(const LayerPlan& layer, const std::string& q, const std::string& rows,
                      const std::string& name) {
     const std::vector<float> ones(layer.places, 1.0F);
     const std::string each = graph_.Node(
         "Mul", {q, graph_.Floats(name + ".ones", {1, layer.places, 1}, ones)}, name + ".each");
-    const std::string difference = graph_.Node("Sub", {q, rows}, name + ".difference");
-    const std::string product = graph_.Node("Mul", {q, rows}, name + ".product");
+    const std::string common = layer.query_width == layer.row_width
+                                   ? rows
+                                   : Columns(rows, 0, layer.query_width, name + ".common", 2);
+    const std::string difference = graph_.Node("Sub", {q, common}, name + ".difference");
+    const std::string product = graph_.Node("Mul", {q, common}, name + ".product");
     std::string x = graph_.Node("Concat", {each, rows, difference, product}, name + ".pairs",
                                 {{"axis", int64_t{2}}});
-    for (size_t i = 0; i < layer.scorer.size(); ++i) {
-      const LayerPlan& linear = layer.scorer[i];
+    for (size_t i = 0; i < layer.inner.size(); ++i) {
+      const LayerPlan& inner = layer.inner[i];
       const std::string of = absl::StrCat(name, ".score.", i + 1);
-      const std::string outer = graph_.Node("MatMul", {x, Weight(linear, of)}, of + ".outer");
-      x = graph_.Node("Add", {outer, Bias(linear, of)}, of);
-      if (i + 1 < layer.scorer.size()) x = graph_.Node("Relu", {x}, of + ".relu");
+      const bool is_linear = inner.config.kind == LayerConfig::Kind::kLinear;
+      x = is_linear ? InnerLinear(inner, x, of) : Layer(inner, x, x, of);
+      const bool relu = is_linear && i + 1 < layer.inner.size() &&
+                        layer.inner[i + 1].config.kind == LayerConfig::Kind::kLinear;
+      if (relu) x = graph_.Node("Relu", {x}, of + ".relu");
     }
     return x;
+  }
+
+  // x: (N, places, columns).
+  std::string InnerLinear(const LayerPlan& linear, const std::string& x, const std::string& name) {
+    const std::string product = graph_.Node("MatMul", {x, Weight(linear, name)}, name + ".outer");
+    return graph_.Node("Add", {product, Bias(linear, name)}, name);
+  }
+
+  std::string SelfAttention(const LayerPlan& layer, const std::string& input,
+                            const std::string& name) {
+    const size_t places = layer.places;
+    const size_t width = layer.row_width;
+    const auto& inner = layer.inner;
+    std::string x = RowsOf(layer, input, name);
+    const std::string mask = MaskOf(layer, input, name);
+    if (layer.config.positions) {
+      x = graph_.Node(
+          "Add",
+          {x, graph_.Floats(name + ".positions", {places, width},
+                            parameters_.subspan(layer.parameter_offset, places * width))},
+          name + ".placed");
+    }
+    const std::string all = InnerLinear(inner[kIn], x, name + ".in");
+    const std::string mixed = Heads(layer, all, mask, name);
+    const std::string out = InnerLinear(inner[kOut], mixed, name + ".out");
+    const std::string first = graph_.Node("Add", {x, out}, name + ".sum_1");
+    const std::string z = Layer(inner[kNorm1], first, first, name + ".norm_1");
+    const std::string hidden =
+        graph_.Node("Relu", {InnerLinear(inner[kLinear1], z, name + ".linear_1")}, name + ".relu");
+    const std::string second = InnerLinear(inner[kLinear2], hidden, name + ".linear_2");
+    const std::string sum = graph_.Node("Add", {z, second}, name + ".sum_2");
+    const std::string y = Layer(inner[kNorm2], sum, sum, name + ".norm_2");
+    const std::string rows =
+        graph_.Node("Mul", {y, Shaped(mask, places, 1, name + ".mask_of_rows")}, name + ".rows");
+    return Flat(rows, places * width, name);
+  }
+
+  // The mixtures of values (N, places, width), from queries, keys and values side by side.
+  std::string Heads(const LayerPlan& layer, const std::string& all, const std::string& mask,
+                    const std::string& name) {
+    const auto places = static_cast<int64_t>(layer.places);
+    const auto heads = static_cast<int64_t>(layer.config.width);
+    const auto dim = static_cast<int64_t>(layer.row_width) / heads;
+    const auto shape = [&](const std::string& x, const std::vector<int64_t>& dims,
+                           const std::string& of) {
+      return graph_.Node("Reshape", {x, graph_.Integers(of + ".shape", dims)}, of);
+    };
+    const auto part = [&](size_t index, const char* what, std::vector<int64_t> order) {
+      const std::string of = absl::StrCat(name, ".", what);
+      const std::string columns =
+          Columns(all, index * layer.row_width, layer.row_width, of + ".columns", 2);
+      return graph_.Node("Transpose", {shape(columns, {0, places, heads, dim}, of + ".heads")}, of,
+                         {{"perm", std::move(order)}});
+    };
+    const std::string queries = part(0, "queries", {0, 2, 1, 3});
+    const std::string keys = part(1, "keys", {0, 2, 3, 1});
+    const std::string values = part(2, "values", {0, 2, 1, 3});
+    std::string scores = graph_.Node("MatMul", {queries, keys}, name + ".products");
+    scores = graph_.Node(
+        "Mul", {scores, Number(name + ".factor", 1.0 / std::sqrt(static_cast<double>(dim)))},
+        name + ".scores");
+    scores = graph_.Node("Add",
+                         {scores, shape(Shut(mask, name), {0, 1, 1, places}, name + ".keys_shut")},
+                         name + ".open");
+    if (layer.config.causal) {
+      std::vector<float> later(layer.places * layer.places, 0.0F);
+      for (size_t i = 0; i < layer.places; ++i) {
+        for (size_t j = i + 1; j < layer.places; ++j) later[i * layer.places + j] = -1e9F;
+      }
+      scores = graph_.Node(
+          "Add", {scores, graph_.Floats(name + ".later", {layer.places, layer.places}, later)},
+          name + ".causal");
+    }
+    const std::string weights =
+        graph_.Node("Softmax", {scores}, name + ".weights", {{"axis", int64_t{3}}});
+    const std::string mixed = graph_.Node("MatMul", {weights, values}, name + ".mixed");
+    const std::string rows = graph_.Node("Transpose", {mixed}, name + ".mixed_rows",
+                                         {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    return shape(rows, {0, places, heads * dim}, name + ".context");
   }
 
   // weights: (N, rows, 1). rows: (N, rows, dim). Returns (N, dim).
@@ -554,10 +675,19 @@ class Translator {
         name);
   }
 
-  std::string Sum(const std::string& x, int64_t axis, const std::string& name, bool keep) {
-    return graph_.Node("ReduceSum", {x, graph_.Integers(absl::StrCat("axis.", axis), {axis})}, name,
-                       {{"keepdims", int64_t{keep ? 1 : 0}}});
+  // x as (N, columns).
+  std::string Flat(const std::string& x, size_t columns, const std::string& name) {
+    return graph_.Node(
+        "Reshape",
+        {x, graph_.Integers(absl::StrCat("shape.", columns), {0, static_cast<int64_t>(columns)})},
+        name);
   }
+
+  std::string Sum(const std::string& x, int64_t axis, const std::string& name, bool keep) {
+    return graph_.Node("ReduceSum", {x, Axis(axis)}, name, {{"keepdims", int64_t{keep ? 1 : 0}}});
+  }
+
+  std::string Axis(int64_t axis) { return graph_.Integers(absl::StrCat("axis.", axis), {axis}); }
 
   std::string Number(const std::string& name, double value) {
     const auto number = static_cast<float>(value);

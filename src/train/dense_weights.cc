@@ -19,7 +19,7 @@ ModelInputs InputsOf(const ClusterConfig& config) {
       .has_sample_weights = HasSampleWeights(config.data)};
   for (const FeatureConfig& feature : config.features) {
     inputs.features.push_back({feature.name, feature.width(config.tables[feature.table_index].dim),
-                               feature.mask_width()});
+                               feature.mask_width(), feature.places()});
   }
   return inputs;
 }

@@ -1,11 +1,14 @@
 #include "nn/cpu/attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/activation.h"
 #include "nn/cpu/linear.h"
+#include "nn/cpu/prelu.h"
+#include "nn/formulas.h"
 
 namespace simurgh::cpu {
 namespace {
@@ -18,34 +21,93 @@ size_t LengthOf(const Sequence& sequence, size_t sample) {
 
 size_t DimOf(const Sequence& sequence) { return sequence.rows.columns() / sequence.mask.columns(); }
 
-// Calls work(sample) for all samples, on the compute threads.
-template <typename Work>
-void ForSamples(const Sequence& sequence, const Work& work) {
-  ForEachPart(sequence.rows.rows(), MinRows(sequence.rows.columns()),
-              [&](size_t first, size_t end) {
-                for (size_t sample = first; sample < end; ++sample) work(sample);
-              });
+// The output of the inner layer, or its gradient.
+MatrixView<float> OutputOf(Workspace& workspace, const LayerPlan& inner, size_t rows) {
+  return workspace.Rows(inner.activation_column, rows, inner.output_width);
 }
 
-// Returns the place of each sample's first row among those of the batch, then their number.
+// The input of an inner layer, or its gradient.
+MatrixView<float> InputOf(Workspace& workspace, const LayerPlan& attention, size_t inner,
+                          size_t rows) {
+  return inner == 0 ? workspace.Rows(attention.scratch_column, rows, attention.inner[0].input_width)
+                    : OutputOf(workspace, attention.inner[inner - 1], rows);
+}
+
+bool IsLinear(const LayerPlan& attention, size_t inner) {
+  return inner < attention.inner.size() &&
+         attention.inner[inner].config.kind == LayerConfig::Kind::kLinear;
+}
+
+// Normalises the weights of a sample's rows.
+void Softmax(std::span<float> weights) {
+  if (weights.empty()) return;
+  const float largest = std::ranges::max(weights);
+  float sum = 0.0F;
+  for (float& weight : weights) sum += weight = std::exp(weight - largest);
+  for (float& weight : weights) weight /= sum;
+}
+
+// slopes: the gradients of the weights; becomes those of the values before the softmax.
+void SoftmaxBackward(std::span<const float> weights, std::span<float> slopes) {
+  float mean = 0.0F;
+  for (size_t i = 0; i < weights.size(); ++i) mean += weights[i] * slopes[i];
+  for (size_t i = 0; i < weights.size(); ++i) slopes[i] = weights[i] * (slopes[i] - mean);
+}
+
+Status InnerForward(const LayerPlan& layer, size_t inner, std::span<const float> weights,
+                    MatrixView<const float> input, MatrixView<float> output) {
+  const LayerPlan& of = layer.inner[inner];
+  switch (of.config.kind) {
+    case LayerConfig::Kind::kLinear:
+      return LinearForward(input, of.Weight(weights), of.Bias(weights), IsLinear(layer, inner + 1),
+                           output);
+    case LayerConfig::Kind::kSigmoid:
+      ActivationForward<SigmoidFormula>(input.flat(), output.flat());
+      break;
+    case LayerConfig::Kind::kPrelu:
+      PreluForward(input, of.Slope(weights), output);
+      break;
+    default:
+      return absl::UnimplementedError(NameOf(of.config.kind));
+  }
+  return absl::OkStatus();
+}
+
+Status InnerBackward(const LayerPlan& layer, size_t inner, std::span<const float> weights,
+                     const AttentionScratch& scratch, size_t rows) {
+  const LayerPlan& of = layer.inner[inner];
+  const MatrixView<const float> dy = OutputOf(scratch.gradients, of, rows);
+  const MatrixView<float> x = InputOf(scratch.activations, layer, inner, rows);
+  const MatrixView<float> dx = InputOf(scratch.gradients, layer, inner, rows);
+  switch (of.config.kind) {
+    case LayerConfig::Kind::kLinear:
+      return inner > 0 && IsLinear(layer, inner - 1)
+                 ? LinearBackwardRelu(dy, of.Weight(weights), x, dx)
+                 : LinearBackwardInput(dy, of.Weight(weights), 0.0F, dx);
+    case LayerConfig::Kind::kSigmoid:
+      ActivationBackward<SigmoidFormula>(OutputOf(scratch.activations, of, rows).flat(), dy.flat(),
+                                         dx.flat());
+      break;
+    case LayerConfig::Kind::kPrelu:
+      PreluBackward(x, of.Slope(weights), dy, dx);
+      break;
+    default:
+      return absl::UnimplementedError(NameOf(of.config.kind));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 std::vector<size_t> FirstRows(const Sequence& sequence) {
   std::vector<size_t> first(sequence.mask.rows() + 1, 0);
   for (size_t b = 0; b < sequence.mask.rows(); ++b) first[b + 1] = first[b] + LengthOf(sequence, b);
   return first;
 }
 
-// Returns the input of a layer of the scorer, or its gradient.
-MatrixView<float> ScorerLayerInput(Workspace& workspace, const LayerPlan& attention, size_t layer,
-                                   size_t rows) {
-  return layer == 0 ? workspace.ScorerInput(attention, rows)
-                    : workspace.ScorerOutput(attention.scorer[layer - 1], rows);
-}
-
-}  // namespace
-
 Sequence SequenceOf(const LayerPlan& layer, MatrixView<const float> input) {
-  const size_t rows = layer.places * layer.output_width;
-  const size_t query = input.columns() - rows - layer.places;
+  const size_t rows = layer.places * layer.row_width;
+  const size_t query = layer.query_width;
   return {input.Columns(0, query), input.Columns(query, rows),
           input.Columns(query + rows, layer.places)};
 }
@@ -107,38 +169,37 @@ void LastBackward(const Sequence& sequence, MatrixView<const float> output_gradi
 Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
                         const Sequence& sequence, Workspace& activations,
                         MatrixView<float> output) {
-  const size_t dim = layer.output_width;
+  const size_t dim = layer.row_width;
+  const size_t common = layer.query_width;
   const std::vector<size_t> first = FirstRows(sequence);
-  const MatrixView<float> pairs = activations.ScorerInput(layer, first.back());
+  const size_t rows = first.back();
+  const MatrixView<float> pairs = InputOf(activations, layer, 0, rows);
   ForSamples(sequence, [&](size_t b) {
     const float* q = sequence.query.row(b).data();
     const float* k = sequence.rows.row(b).data();
     for (size_t row = first[b]; row < first[b + 1]; ++row, k += dim) {
       float* x = pairs.row(row).data();
-      for (size_t d = 0; d < dim; ++d) {
-        x[d] = q[d];
-        x[dim + d] = k[d];
-        x[2 * dim + d] = q[d] - k[d];
-        x[3 * dim + d] = q[d] * k[d];
+      std::copy_n(q, common, x);
+      std::copy_n(k, dim, x += common);
+      x += dim;
+      for (size_t d = 0; d < common; ++d) {
+        x[d] = q[d] - k[d];
+        x[common + d] = q[d] * k[d];
       }
     }
   });
-  MatrixView<const float> x = pairs;
-  for (const LayerPlan& linear : layer.scorer) {
-    const MatrixView<float> y = activations.ScorerOutput(linear, first.back());
-    if (y.rows() == 0) break;
-    const bool relu = &linear != &layer.scorer.back();
-    SIMURGH_RETURN_IF_ERROR(
-        LinearForward(x, linear.Weight(weights), linear.Bias(weights), relu, y));
-    x = y;
+  for (size_t i = 0; rows > 0 && i < layer.inner.size(); ++i) {
+    SIMURGH_RETURN_IF_ERROR(InnerForward(layer, i, weights, InputOf(activations, layer, i, rows),
+                                         OutputOf(activations, layer.inner[i], rows)));
   }
-  const MatrixView<float> scores = activations.ScorerOutput(layer.scorer.back(), first.back());
+  const std::span<float> scores = OutputOf(activations, layer.inner.back(), rows).flat();
   ForSamples(sequence, [&](size_t b) {
     float* sum = output.row(b).data();
     std::fill_n(sum, dim, 0.0F);
+    if (layer.config.normalises) Softmax(scores.subspan(first[b], first[b + 1] - first[b]));
     const float* k = sequence.rows.row(b).data();
     for (size_t row = first[b]; row < first[b + 1]; ++row, k += dim) {
-      for (size_t d = 0; d < dim; ++d) sum[d] += scores(row, 0) * k[d];
+      for (size_t d = 0; d < dim; ++d) sum[d] += scores[row] * k[d];
     }
   });
   return absl::OkStatus();
@@ -148,45 +209,46 @@ Status AttentionBackward(const LayerPlan& layer, std::span<const float> weights,
                          const Sequence& sequence, const AttentionScratch& scratch,
                          MatrixView<const float> output_gradient,
                          MatrixView<float> input_gradient) {
-  const size_t dim = layer.output_width;
+  const size_t dim = layer.row_width;
+  const size_t common = layer.query_width;
   const std::vector<size_t> first = FirstRows(sequence);
   const size_t rows = first.back();
-  const MatrixView<float> score_gradients =
-      scratch.gradients.ScorerOutput(layer.scorer.back(), rows);
+  const std::span<const float> scores =
+      OutputOf(scratch.activations, layer.inner.back(), rows).flat();
+  const std::span<float> slopes = OutputOf(scratch.gradients, layer.inner.back(), rows).flat();
   ForSamples(sequence, [&](size_t b) {
     const float* dy = output_gradient.row(b).data();
     const float* k = sequence.rows.row(b).data();
     for (size_t row = first[b]; row < first[b + 1]; ++row, k += dim) {
       float sum = 0.0F;
       for (size_t d = 0; d < dim; ++d) sum += dy[d] * k[d];
-      score_gradients(row, 0) = sum;
+      slopes[row] = sum;
+    }
+    const size_t length = first[b + 1] - first[b];
+    if (layer.config.normalises) {
+      SoftmaxBackward(scores.subspan(first[b], length), slopes.subspan(first[b], length));
     }
   });
-  for (size_t i = layer.scorer.size(); rows > 0 && i-- > 0;) {
-    const LayerPlan& linear = layer.scorer[i];
-    const MatrixView<const float> dy = scratch.gradients.ScorerOutput(linear, rows);
-    const MatrixView<float> x = ScorerLayerInput(scratch.activations, layer, i, rows);
-    const MatrixView<float> dx = ScorerLayerInput(scratch.gradients, layer, i, rows);
-    const MatrixView<const float> weight = linear.Weight(weights);
-    SIMURGH_RETURN_IF_ERROR(i > 0 ? LinearBackwardRelu(dy, weight, x, dx)
-                                  : LinearBackwardInput(dy, weight, 0.0F, dx));
+  for (size_t i = layer.inner.size(); rows > 0 && i-- > 0;) {
+    SIMURGH_RETURN_IF_ERROR(InnerBackward(layer, i, weights, scratch, rows));
   }
-  const MatrixView<float> pair_gradients = scratch.gradients.ScorerInput(layer, rows);
-  const MatrixView<float> scores = scratch.activations.ScorerOutput(layer.scorer.back(), rows);
+  const MatrixView<float> pair_gradients = InputOf(scratch.gradients, layer, 0, rows);
   ForSamples(sequence, [&](size_t b) {
     std::ranges::fill(input_gradient.row(b), 0.0F);
     float* dq = input_gradient.row(b).data();
-    float* dk = dq + dim;
+    float* dk = dq + common;
     const float* q = sequence.query.row(b).data();
     const float* k = sequence.rows.row(b).data();
     const float* dy = output_gradient.row(b).data();
     for (size_t row = first[b]; row < first[b + 1]; ++row, k += dim, dk += dim) {
       const float* dx = pair_gradients.row(row).data();
-      for (size_t d = 0; d < dim; ++d) {
-        const float difference = dx[2 * dim + d];
-        const float product = dx[3 * dim + d];
-        dq[d] += dx[d] + difference + product * k[d];
-        dk[d] = dx[dim + d] - difference + product * q[d] + scores(row, 0) * dy[d];
+      const float* of_row = dx + common;
+      const float* difference = of_row + dim;
+      const float* product = difference + common;
+      for (size_t d = 0; d < dim; ++d) dk[d] = of_row[d] + scores[row] * dy[d];
+      for (size_t d = 0; d < common; ++d) {
+        dq[d] += dx[d] + difference[d] + product[d] * k[d];
+        dk[d] += product[d] * q[d] - difference[d];
       }
     }
   });
@@ -202,12 +264,16 @@ Status AttentionBackwardWeights(const LayerPlan& layer, const Sequence& sequence
                       0.0F);
     return absl::OkStatus();
   }
-  for (size_t i = layer.scorer.size(); i-- > 0;) {
-    const LayerPlan& linear = layer.scorer[i];
-    SIMURGH_RETURN_IF_ERROR(
-        LinearBackwardWeight(ScorerLayerInput(scratch.activations, layer, i, rows),
-                             scratch.gradients.ScorerOutput(linear, rows),
-                             linear.Weight(weight_gradients), linear.Bias(weight_gradients)));
+  for (size_t i = layer.inner.size(); i-- > 0;) {
+    const LayerPlan& of = layer.inner[i];
+    const MatrixView<const float> x = InputOf(scratch.activations, layer, i, rows);
+    const MatrixView<const float> dy = OutputOf(scratch.gradients, of, rows);
+    if (of.config.kind == LayerConfig::Kind::kPrelu) {
+      PreluBackwardSlope(x, dy, of.Slope(weight_gradients));
+    } else if (IsLinear(layer, i)) {
+      SIMURGH_RETURN_IF_ERROR(
+          LinearBackwardWeight(x, dy, of.Weight(weight_gradients), of.Bias(weight_gradients)));
+    }
   }
   return absl::OkStatus();
 }

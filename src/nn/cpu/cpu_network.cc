@@ -26,6 +26,7 @@
 #include "nn/cpu/optimizer.h"
 #include "nn/cpu/pieces.h"
 #include "nn/cpu/prelu.h"
+#include "nn/cpu/self_attention.h"
 #include "nn/dense_tensors.h"
 
 namespace simurgh::cpu {
@@ -368,6 +369,9 @@ Status CpuNetwork::LayerBackwardWeights(const LayerPlan& layer, MatrixView<const
       return BilinearBackwardWeight(input,
                                     activation_gradients_.Scratch(layer, layer.input_width / 2),
                                     layer.Heads(gradients()));
+    case LayerConfig::Kind::kSelfAttention:
+      return SelfAttentionBackwardWeights(layer, SequenceOf(layer, input),
+                                          {activations_, activation_gradients_}, gradients());
     default:  // Backward has computed those of batch norm. Other layers have no weights.
       break;
   }
@@ -414,19 +418,27 @@ Status CpuNetwork::DirectBackward(const TowerPlan& tower, const TowerInput& inpu
 
 void CpuNetwork::ScatterInputGradient(const TowerPlan& tower,
                                       MatrixView<float> embedding_gradient) {
+  const MatrixView<const float> gradient = activation_gradients_.Input(tower);
   for (const TowerInput& input : tower.inputs) {
     if (input.source == TowerInput::Source::kDense) continue;
-    const MatrixView<float> block =
-        activation_gradients_.Input(tower).Columns(input.column, input.width);
     const MatrixView<float> target =
         input.source == TowerInput::Source::kEmbeddings
             ? embedding_gradient.Columns(input.source_column, input.width)
             : activation_gradients_.Output(plan_.towers[input.tower].last());
-    if (input.last_reader) {
-      CopyRows(block, target);
-    } else {
-      AddRows(block, target);
-    }
+    const size_t dim = input.width / input.places;
+    ForEachPart(target.rows(), MinRows(input.width), [&](size_t first, size_t end) {
+      for (size_t row = first; row < end; ++row) {
+        for (size_t place = 0; place < input.places; ++place) {
+          const float* from = gradient.row(row).data() + input.column + place * input.stride;
+          float* to = target.row(row).data() + place * dim;
+          if (input.last_reader) {
+            std::copy_n(from, dim, to);
+          } else {
+            for (size_t column = 0; column < dim; ++column) to[column] += from[column];
+          }
+        }
+      }
+    });
   }
 }
 
@@ -582,14 +594,16 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       return AttentionBackward(layer, weights, SequenceOf(layer, input),
                                {activations_, activation_gradients_}, output_gradient,
                                input_gradient);
+    case LayerConfig::Kind::kSelfAttention:
+      return SelfAttentionBackward(layer, weights, SequenceOf(layer, input),
+                                   {activations_, activation_gradients_}, output_gradient,
+                                   input_gradient);
     case LayerConfig::Kind::kSoftmax:
       SoftmaxBackward(activations_.Output(layer), output_gradient, input_gradient);
       break;
     case LayerConfig::Kind::kMix:
       MixBackward(input, layer.config.width, output_gradient, input_gradient);
       break;
-    default:
-      return absl::UnimplementedError(NameOf(layer.config.kind));
   }
   return absl::OkStatus();
 }

@@ -21,25 +21,40 @@
 #include "nn/cpu/matmul.h"
 #include "nn/cpu/pieces.h"
 #include "nn/cpu/prelu.h"
+#include "nn/cpu/self_attention.h"
 
 namespace simurgh::cpu {
 namespace {
 
+// Copies an input's columns of one sample, which begin at `from`, into the row of the tower.
+void CopyBlock(const TowerInput& input, const float* from, std::span<float> to) {
+  const size_t dim = input.width / input.places;
+  for (size_t place = 0; place < input.places; ++place) {
+    std::copy_n(from + place * dim, dim, to.data() + input.column + place * input.stride);
+  }
+}
+
+void CopyColumns(const TowerInput& input, MatrixView<const float> from, MatrixView<float> to) {
+  ForEachPart(from.rows(), MinRows(from.columns()), [=, &input](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) CopyBlock(input, from.row(row).data(), to.row(row));
+  });
+}
+
 // Decodes whole rows at once; of others the columns, row by row, which stays in the cache.
-void DecodeColumns(const NetworkInputs& inputs, size_t column, MatrixView<float> to) {
+void DecodeColumns(const NetworkInputs& inputs, const TowerInput& input, MatrixView<float> to) {
   const VectorCodec& codec = *inputs.codec;
   const size_t bytes = codec.row_bytes();
   ForEachPart(to.rows(), MinRows(codec.columns()), [&](size_t first, size_t end) {
-    if (to.columns() == codec.columns()) {
+    if (input.width == codec.columns() && input.places == 1) {
       codec.Decode(inputs.encoded.subspan(first * bytes, (end - first) * bytes), /*factor=*/1,
-                   to.Rows(first, end - first));
+                   to.Rows(first, end - first).Columns(input.column, input.width));
       return;
     }
     std::vector<float> decoded(codec.columns());
     for (size_t row = first; row < end; ++row) {
       codec.Decode(inputs.encoded.subspan(row * bytes, bytes), /*factor=*/1,
                    {decoded.data(), 1, decoded.size()});
-      std::ranges::copy(std::span(decoded).subspan(column, to.columns()), to.row(row).begin());
+      CopyBlock(input, decoded.data() + input.source_column, to.row(row));
     }
   });
 }
@@ -58,30 +73,22 @@ size_t InteractionScratchSize(const ModelPlan& plan) {
   return size;
 }
 
-void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
-  ForEachPart(from.rows(), MinRows(from.columns()), [=](size_t first, size_t end) {
-    for (size_t row = first; row < end; ++row)
-      std::ranges::copy(from.row(row), to.row(row).begin());
-  });
-}
-
 void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const TowerPlan& tower) {
+  const MatrixView<float> to = pass.activations.Input(tower);
   for (const TowerInput& input : tower.inputs) {
-    const MatrixView<float> block =
-        pass.activations.Input(tower).Columns(input.column, input.width);
     switch (input.source) {
       case TowerInput::Source::kDense:
-        CopyRows(inputs.dense.Columns(input.source_column, input.width), block);
+        CopyColumns(input, inputs.dense.Columns(input.source_column, input.width), to);
         break;
       case TowerInput::Source::kEmbeddings:
         if (inputs.codec != nullptr) {
-          DecodeColumns(inputs, input.source_column, block);
+          DecodeColumns(inputs, input, to);
           break;
         }
-        CopyRows(inputs.embeddings.Columns(input.source_column, input.width), block);
+        CopyColumns(input, inputs.embeddings.Columns(input.source_column, input.width), to);
         break;
       case TowerInput::Source::kTower:
-        CopyRows(pass.activations.Output(pass.plan.towers[input.tower].last()), block);
+        CopyColumns(input, pass.activations.Output(pass.plan.towers[input.tower].last()), to);
         break;
     }
   }
@@ -117,7 +124,7 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t inde
       ActivationForward<SigmoidFormula>(input.flat(), output.flat());
       break;
     case LayerConfig::Kind::kDropout:
-      if (!layer.is_in_place) CopyRows(input, output);
+      if (!layer.is_in_place) std::ranges::copy(input.flat(), output.data());
       break;
     case LayerConfig::Kind::kSilu:
       ActivationForward<SiluFormula>(input.flat(), output.flat());
@@ -172,14 +179,14 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t inde
       break;
     case LayerConfig::Kind::kAttention:
       return AttentionForward(layer, weights, SequenceOf(layer, input), activations, output);
+    case LayerConfig::Kind::kSelfAttention:
+      return SelfAttentionForward(layer, weights, SequenceOf(layer, input), activations, output);
     case LayerConfig::Kind::kSoftmax:
       SoftmaxForward(input, output);
       break;
     case LayerConfig::Kind::kMix:
       MixForward(input, layer.config.width, output);
       break;
-    default:
-      return absl::UnimplementedError(NameOf(layer.config.kind));
   }
   return absl::OkStatus();
 }

@@ -52,13 +52,9 @@ class Workspace {
   MatrixView<float> Scratch(const LayerPlan& layer, size_t width) {
     return View(layer.scratch_column, width);
   }
-  // Matrices (rows, columns) of an attention layer: the scorer's input, and the output of one of
-  // its layers. rows: at most the batch's times the layer's places.
-  MatrixView<float> ScorerInput(const LayerPlan& layer, size_t rows) {
-    return {View(layer.scratch_column, 0).data(), rows, layer.scorer.front().input_width};
-  }
-  MatrixView<float> ScorerOutput(const LayerPlan& linear, size_t rows) {
-    return {View(linear.activation_column, 0).data(), rows, linear.output_width};
+  // A matrix of some rows of the batch's sequences. rows: at most the batch's times the places.
+  MatrixView<float> Rows(size_t column, size_t rows, size_t columns) {
+    return {View(column, 0).data(), rows, columns};
   }
   // The cross layers' part of the gradient of the tower's input, in a workspace of gradients.
   MatrixView<float> Origin(const TowerPlan& tower) {
@@ -113,8 +109,6 @@ CrossParts<T> CrossPartsOf(const LayerPlan& layer, std::span<T> values) {
 }
 
 size_t InteractionScratchSize(const ModelPlan& plan);
-
-void CopyRows(MatrixView<const float> from, MatrixView<float> to);
 
 // Copies the tower's inputs into its input matrix.
 void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const TowerPlan& tower);

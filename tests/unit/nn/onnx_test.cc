@@ -150,6 +150,9 @@ TEST_CASE("Sequences and experts predict the same in onnxruntime") {
   Exports exports;
   Random random(7);
   // The first row, which is also predicted alone, has some rows; others have none or all places.
+  exports.Add(
+      "histories", Histories(), HistoryInputs(), 1.0,
+      SequenceBatch(kRows, random, [](size_t row) { return (row + 2) % 5; }, HistoryInputs()));
   exports.Add("sequences", Sequences(), SequenceInputs(), 1.0,
               SequenceBatch(kRows, random, [](size_t row) { return (row + 2) % 5; }));
   exports.Check();

@@ -164,14 +164,64 @@ ModelConfig Fusions() {
 }
 
 ModelInputs SequenceInputs() {
-  return {.dense_width = 2 + kTestPlaces,
-          .embedding_width = kTestDim * (1 + kTestPlaces),
-          .features = {{"item", kTestDim}, {"seen", kTestDim * kTestPlaces, kTestPlaces}}};
+  return {
+      .dense_width = 2 + kTestPlaces,
+      .embedding_width = kTestDim * (1 + kTestPlaces),
+      .features = {{"item", kTestDim}, {"seen", kTestDim * kTestPlaces, kTestPlaces, kTestPlaces}}};
 }
 
-TestBatch SequenceBatch(size_t rows, Random& random,
-                        const std::function<size_t(size_t)>& length_of) {
-  const ModelInputs inputs = SequenceInputs();
+ModelConfig Histories() {
+  using Kind = LayerConfig::Kind;
+  const auto attention = [](std::vector<uint32_t> hidden, Kind activation, bool normalises) {
+    return LayerConfig{.kind = Kind::kAttention,
+                       .hidden = std::move(hidden),
+                       .activation = activation,
+                       .normalises = normalises};
+  };
+  const auto block = [](uint32_t heads, uint32_t hidden, bool positions, bool causal) {
+    return LayerConfig{.kind = Kind::kSelfAttention,
+                       .width = heads,
+                       .hidden = {hidden},
+                       .positions = positions,
+                       .causal = causal};
+  };
+  const std::vector<std::string> all = {"block", "second", "targets", "third", "last", "mean"};
+  return {
+      .towers =
+          {{"block",
+            {"embeddings.seen", "embeddings.gaps", "mask.seen"},
+            {block(2, 5, true, true)}},
+           {"next", {"block", "mask.seen"}, {block(1, 3, false, false)}},
+           {"targets",
+            {"embeddings.item", "embeddings.kind", "embeddings.seen", "embeddings.kinds",
+             "embeddings.gaps", "mask.seen"},
+            {attention({4}, Kind::kRelu, false)}},
+           {"query", {"dense"}, {Linear(4), Sigmoid()}},
+           {"second", {"query", "next", "mask.seen"}, {attention({4, 3}, Kind::kSigmoid, true)}},
+           {"third",
+            {"embeddings.item", "embeddings.seen", "block", "mask.seen"},
+            {attention({3}, Kind::kPrelu, true), Linear(2)}},
+           {"last", {"next", "mask.seen"}, {{.kind = Kind::kLast}}},
+           {"mean", {"embeddings.seen", "embeddings.kinds", "mask.seen"}, {{.kind = Kind::kMean}}},
+           {"top", all, {Linear(2)}}},
+      .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
+}
+
+ModelInputs HistoryInputs() {
+  ModelInputs inputs = SequenceInputs();
+  const auto add = [&](const char* name, size_t dim, size_t places) {
+    const size_t width = dim * std::max<size_t>(places, 1);
+    inputs.features.push_back({name, width, 0, places});
+    inputs.embedding_width += width;
+  };
+  add("kind", 2, 0);
+  add("kinds", 2, kTestPlaces);
+  add("gaps", 1, kTestPlaces);
+  return inputs;
+}
+
+TestBatch SequenceBatch(size_t rows, Random& random, const std::function<size_t(size_t)>& length_of,
+                        const ModelInputs& inputs) {
   TestBatch batch(rows, inputs.dense_width, inputs.embedding_width, random, 2);
   for (size_t row = 0; row < rows; ++row) {
     for (size_t l = 0; l < kTestPlaces; ++l) {

@@ -52,6 +52,11 @@ inline constexpr size_t kTestPlaces = 4;
 // Activations, norms, products and joint probabilities over TestInputs(); two tasks.
 ModelConfig Fusions();
 
+// Towers over histories of several columns: transformer blocks, and attention with each activation.
+ModelConfig Histories();
+// Its inputs: those of Sequences(), and features `kind`, `kinds` and `gaps`.
+ModelInputs HistoryInputs();
+
 // A batch of normally distributed inputs and random labels.
 struct TestBatch {
   TestBatch(size_t rows, size_t dense_columns, size_t embedding_columns, Random& random,
@@ -70,9 +75,9 @@ struct TestBatch {
   std::vector<float> labels;
 };
 
-// A batch of SequenceInputs(). length_of: the number of a sample's rows.
-TestBatch SequenceBatch(size_t rows, Random& random,
-                        const std::function<size_t(size_t)>& length_of);
+// A batch of inputs with the mask of `seen`. length_of: the number of a sample's rows.
+TestBatch SequenceBatch(size_t rows, Random& random, const std::function<size_t(size_t)>& length_of,
+                        const ModelInputs& inputs = SequenceInputs());
 
 std::vector<float> NormalValues(size_t count, Random& random);
 

@@ -17,6 +17,8 @@ import torch
 sys.path.insert(0, "scripts")
 import simurgh_model
 
+torch.set_num_threads(1)  # More would wait for each other longer than they compute.
+
 folder = sys.argv[1]
 with open(folder + "/model.json", encoding="utf-8") as file:
     description = json.load(file)
