@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <array>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -21,13 +19,9 @@ constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};
 
 // Returns a layer that no device computes; null without one.
 const LayerConfig* LayerOnCpu(const ModelConfig& model) {
-  using Kind = LayerConfig::Kind;
-  constexpr std::array kOnDevice = {Kind::kLinear, Kind::kBatchNorm, Kind::kRelu,
-                                    Kind::kGelu,   Kind::kSigmoid,   Kind::kDot,
-                                    Kind::kCross,  Kind::kFm,        Kind::kSum};
   for (const TowerConfig& tower : model.towers) {
     for (const LayerConfig& layer : tower.layers) {
-      if (std::ranges::find(kOnDevice, layer.kind) == kOnDevice.end()) return &layer;
+      if (ReadsSequence(layer)) return &layer;
     }
   }
   return nullptr;

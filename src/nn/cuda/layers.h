@@ -5,10 +5,13 @@
 #include "nn/cuda/batch_norm_kernels.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
+#include "nn/cuda/layer_norm_kernels.h"
 #include "nn/cuda/loss_scale.h"
+#include "nn/cuda/piece_kernels.h"
 #include "nn/cuda/products.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/cuda/slope_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {
@@ -47,14 +50,7 @@ class Layers {
       case LayerConfig::Kind::kCross:
         return products_.CrossForward(t, i, input);
       case LayerConfig::Kind::kBatchNorm:
-        if (training) {
-          BatchStatistics(layer, input, *ranks);
-        } else {
-          executor_.ForEach(input.columns,
-                            InvertDeviation{layer.Variance(tensors_.running_statistics()).data(),
-                                            layer.config.epsilon,
-                                            layer.Variance(tensors_.inverse_deviations()).data()});
-        }
+        FindStatistics(layer, input, ranks);
         return Cells(
             NormaliseCell<T>{input, BatchNormOf(layer, training), tensors_.View(memory.output)},
             input);
@@ -76,6 +72,43 @@ class Layers {
         }
         if (!layer.is_in_place) Cells(CopyCell<T, T>{input, tensors_.View(memory.output)}, input);
         return;
+      case LayerConfig::Kind::kSilu:
+        return Cells(ActivationCell<T, SiluFormula>{input, tensors_.View(memory.output)}, input);
+      case LayerConfig::Kind::kTanh:
+        return Cells(ActivationCell<T, TanhFormula>{input, tensors_.View(memory.output)}, input);
+      case LayerConfig::Kind::kGate:
+        return Cells(ActivationCell<T, GateFormula>{input, tensors_.View(memory.output)}, input);
+      case LayerConfig::Kind::kPrelu:
+        return Cells(
+            PreluCell<T>{input, layer.Slope(weights_).data(), tensors_.View(memory.output)}, input);
+      case LayerConfig::Kind::kDice:
+        FindStatistics(layer, input, ranks);
+        return Cells(DiceCell<T>{input, DiceOf(layer, training), tensors_.View(memory.output)},
+                     input);
+      case LayerConfig::Kind::kLayerNorm: {
+        const Matrix<float> rows = tensors_.template ViewAs<float>(memory.row_values);
+        executor_.ForEachSum(input.rows, RowMean<T>{input, rows});
+        executor_.ForEachSum(input.rows, RowDeviation<T>{input, layer.config.epsilon, rows});
+        return Cells(LayerNormCell<T>{input, rows, layer.Scale(weights_).data(),
+                                      layer.Shift(weights_).data(), tensors_.View(memory.output)},
+                     input);
+      }
+      case LayerConfig::Kind::kProduct: {
+        const Matrix<T> output = tensors_.View(memory.output);
+        return Cells(ProductCell<T>{input, output}, output);
+      }
+      case LayerConfig::Kind::kBilinear:
+        return products_.BilinearForward(t, i, input);
+      case LayerConfig::Kind::kJoint: {
+        const Matrix<T> output = tensors_.View(memory.output);
+        return Cells(JointCell<T>{input, output}, output);
+      }
+      case LayerConfig::Kind::kSoftmax:
+        return executor_.ForEach(input.rows, SoftmaxRow<T>{input, tensors_.View(memory.output)});
+      case LayerConfig::Kind::kMix: {
+        const Matrix<T> output = tensors_.View(memory.output);
+        return Cells(MixCell<T>{input, layer.config.width, output}, output);
+      }
       case LayerConfig::Kind::kDot:
         return Dot(executor_, input, layer.config.width, tensors_.View(memory.output));
       case LayerConfig::Kind::kFm:
@@ -93,8 +126,6 @@ class Layers {
       case LayerConfig::Kind::kMean:
       case LayerConfig::Kind::kLast:
       case LayerConfig::Kind::kAttention:
-      case LayerConfig::Kind::kSoftmax:
-      case LayerConfig::Kind::kMix:
       default:
         return;  // CreateNetwork takes models with them to the CPU.
     }
@@ -118,14 +149,10 @@ class Layers {
 
   // The forward and backward passes of a rank without samples.
   void TakePartForward(const LayerPlan& layer, const RankPass& ranks) {
-    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-      BatchStatistics(layer, NoRows(layer), ranks);
-    }
+    if (layer.has_statistics) BatchStatistics(layer, NoRows(layer), ranks);
   }
   void TakePartBackward(const LayerPlan& layer, const RankPass& ranks) {
-    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-      BatchNormGradients(layer, NoRows(layer), NoRows(layer), ranks);
-    }
+    if (layer.has_statistics) StatisticsGradients(layer, NoRows(layer), NoRows(layer), ranks);
     ReportGradients(layer, ranks);
   }
 
@@ -143,20 +170,28 @@ class Layers {
     if (layer.config.kind == LayerConfig::Kind::kCross) {
       return products_.CrossBackward(t, i, input, needs_input_gradient);
     }
+    if (layer.config.kind == LayerConfig::Kind::kBilinear) {
+      return products_.BilinearBackward(t, i, input, needs_input_gradient);
+    }
     // The first layer of a tower may have no memory for an input gradient.
-    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-      BatchNormGradients(layer, input, dy, ranks);
+    if (layer.has_statistics) StatisticsGradients(layer, input, dy, ranks);
+    if (layer.config.kind == LayerConfig::Kind::kPrelu) {
+      SumColumns(executor_, PreluSlopeTerm<T>{input, dy}, input.rows,
+                 tensors_.ColumnParts(input.columns),
+                 {tensors_.column_sums(), layer.Slope(tensors_.gradients()).data()});
+    }
+    if (layer.config.kind == LayerConfig::Kind::kLayerNorm) {
+      LayerNormGradients(layer, input, dy, tensors_.template ViewAs<float>(memory.row_values));
     }
     if (!needs_input_gradient) return;
     const Matrix<T> dx = tensors_.InputGradient(t, i);
     switch (layer.config.kind) {
       case LayerConfig::Kind::kLinear:
       case LayerConfig::Kind::kCross:
+      case LayerConfig::Kind::kBilinear:
         return;
       case LayerConfig::Kind::kBatchNorm:
-        executor_.ForEach(2 * input.columns,
-                          DivideSum{tensors_.column_sums(), StatisticsSamples(input, ranks),
-                                    tensors_.column_values()});
+        DivideSums(input, ranks);
         return Cells(
             NormaliseBackwardCell<T>{input, dy, BatchNormOf(layer, true), tensors_.column_values(),
                                      tensors_.column_values() + input.columns, dx},
@@ -184,6 +219,37 @@ class Layers {
                 dx);
         }
         return;
+      case LayerConfig::Kind::kSilu:
+        return Cells(ActivationBackwardCell<T, SiluFormula>{input, dy, dx}, dx);
+      case LayerConfig::Kind::kTanh:
+        return Cells(ActivationBackwardCell<T, TanhFormula>{tensors_.View(memory.output), dy, dx},
+                     dx);
+      case LayerConfig::Kind::kGate:
+        return Cells(ActivationBackwardCell<T, GateFormula>{tensors_.View(memory.output), dy, dx},
+                     dx);
+      case LayerConfig::Kind::kPrelu:
+        return Cells(PreluBackwardCell<T>{input, layer.Slope(weights_).data(), dy, dx}, dx);
+      case LayerConfig::Kind::kDice:
+        DivideSums(input, ranks);
+        return Cells(DiceBackwardCell<T>{input, dy, DiceOf(layer, true), tensors_.column_values(),
+                                         tensors_.column_values() + input.columns, dx},
+                     dx);
+      case LayerConfig::Kind::kLayerNorm:
+        return LayerNormBackward(layer, input, dy,
+                                 tensors_.template ViewAs<float>(memory.row_values), dx);
+      case LayerConfig::Kind::kProduct:
+        return Cells(ProductBackwardCell<T>{input, dy, dx}, dx);
+      case LayerConfig::Kind::kJoint:
+        return Cells(JointBackwardCell<T>{input, dy, dx}, dx);
+      case LayerConfig::Kind::kSoftmax:
+        return executor_.ForEach(dx.rows,
+                                 SoftmaxBackwardRow<T>{tensors_.View(memory.output), dy, dx});
+      case LayerConfig::Kind::kMix: {
+        const size_t terms = layer.config.width;
+        executor_.ForEachSum(dx.rows * terms, MixGateGradient<T>{input, terms, dy, dx});
+        return executor_.ForEachCell(dx.rows, terms * dy.columns,
+                                     MixBackwardCell<T>{input, terms, dy, dx});
+      }
       case LayerConfig::Kind::kDot:
         return DotBackward(executor_, input, layer.config.width, dy, dx);
       case LayerConfig::Kind::kFm:
@@ -195,8 +261,6 @@ class Layers {
       case LayerConfig::Kind::kMean:
       case LayerConfig::Kind::kLast:
       case LayerConfig::Kind::kAttention:
-      case LayerConfig::Kind::kSoftmax:
-      case LayerConfig::Kind::kMix:
       default:
         return;  // CreateNetwork takes models with them to the CPU.
     }
@@ -237,6 +301,14 @@ class Layers {
             .inverse = layer.Variance(tensors_.inverse_deviations()).data()};
   }
 
+  DiceParameters DiceOf(const LayerPlan& layer, bool training) const {
+    const std::span<float> statistics =
+        training ? tensors_.batch_statistics() : tensors_.running_statistics();
+    return {.slope = layer.Slope(weights_).data(),
+            .mean = layer.Mean(statistics).data(),
+            .inverse = layer.Variance(tensors_.inverse_deviations()).data()};
+  }
+
   // Requires all gradients of the layer, which may still be scaled.
   void ReportGradients(const LayerPlan& layer, const RankPass& ranks) {
     if (layer.parameter_count == 0) return;
@@ -252,7 +324,7 @@ class Layers {
     return {nullptr, 0, layer.output_width, layer.output_width};
   }
 
-  // Number of samples in batch norm's statistics.
+  // Number of samples in the statistics of batch norm and dice.
   static double StatisticsSamples(const Matrix<const T>& input, const RankPass& ranks) {
     return static_cast<double>(ranks.sum_statistics ? ranks.samples : input.rows);
   }
@@ -267,6 +339,15 @@ class Layers {
       executor_.ForEach(count,
                         RescaleSum{&(tensors_.loss_scale()->*factor), tensors_.column_sums()});
     }
+  }
+
+  // Computes the batch's statistics in training, and inverse deviations. ranks: null in prediction.
+  void FindStatistics(const LayerPlan& layer, const Matrix<const T>& input, const RankPass* ranks) {
+    if (ranks != nullptr) return BatchStatistics(layer, input, *ranks);
+    executor_.ForEach(
+        input.columns,
+        InvertDeviation{layer.Variance(tensors_.running_statistics()).data(), layer.config.epsilon,
+                        layer.Variance(tensors_.inverse_deviations()).data()});
   }
 
   void BatchStatistics(const LayerPlan& layer, const Matrix<const T>& input,
@@ -287,23 +368,59 @@ class Layers {
                                      layer.Variance(tensors_.inverse_deviations()).data()});
   }
 
-  // Computes the gradients of scale and shift. Also leaves the sums for the gradient of the input
-  // in column_sums().
-  void BatchNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
-                          const Matrix<const T>& dy, const RankPass& ranks) {
+  // Computes the gradients of the parameters of batch norm or dice. Also leaves the sums for the
+  // gradient of the input in column_sums().
+  void StatisticsGradients(const LayerPlan& layer, const Matrix<const T>& input,
+                           const Matrix<const T>& dy, const RankPass& ranks) {
     const size_t columns = input.columns;
     const ColumnScratch scratch = tensors_.ColumnParts(columns);
-    const BatchNormParameters norm = BatchNormOf(layer, true);
     const std::span<float> gradients = tensors_.gradients();
     double* sums = tensors_.column_sums();
-    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, scratch,
-               {sums, layer.Shift(gradients).data()});
-    SumColumns(executor_, ScaleGradientTerm<T>{input, dy, norm.mean, norm.inverse}, input.rows,
-               scratch, {sums + columns, layer.Scale(gradients).data()});
+    if (layer.config.kind == LayerConfig::Kind::kDice) {
+      const DiceParameters of = DiceOf(layer, true);
+      SumColumns(executor_, DiceTerm<T, DiceSum::kSlope>{input, dy, of}, input.rows, scratch,
+                 {sums, layer.Slope(gradients).data()});
+      SumColumns(executor_, DiceTerm<T, DiceSum::kNormalised>{input, dy, of}, input.rows, scratch,
+                 {sums});
+      SumColumns(executor_, DiceTerm<T, DiceSum::kNormalisedTimesInput>{input, dy, of}, input.rows,
+                 scratch, {sums + columns});
+    } else {
+      const BatchNormParameters norm = BatchNormOf(layer, true);
+      SumColumns(executor_, ValueTerm<T>{dy}, input.rows, scratch,
+                 {sums, layer.Shift(gradients).data()});
+      SumColumns(executor_, ScaleGradientTerm<T>{input, dy, norm.mean, norm.inverse}, input.rows,
+                 scratch, {sums + columns, layer.Scale(gradients).data()});
+    }
     if (!ranks.sum_statistics) return;
     Rescale(2 * columns, &LossScale::inverse);
     SumOverRanks(2 * columns, ranks);
     Rescale(2 * columns, &LossScale::scale);
+  }
+
+  // Computes the means of the sums that StatisticsGradients leaves, in column_values().
+  void DivideSums(const Matrix<const T>& input, const RankPass& ranks) {
+    executor_.ForEach(2 * input.columns,
+                      DivideSum{tensors_.column_sums(), StatisticsSamples(input, ranks),
+                                tensors_.column_values()});
+  }
+
+  void LayerNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
+                          const Matrix<const T>& dy, const Matrix<const float>& rows) {
+    const ColumnScratch scratch = tensors_.ColumnParts(input.columns);
+    const std::span<float> gradients = tensors_.gradients();
+    SumColumns(executor_, LayerNormScaleTerm<T>{input, dy, rows}, input.rows, scratch,
+               {tensors_.column_sums(), layer.Scale(gradients).data()});
+    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, scratch,
+               {tensors_.column_sums(), layer.Shift(gradients).data()});
+  }
+
+  void LayerNormBackward(const LayerPlan& layer, const Matrix<const T>& input,
+                         const Matrix<const T>& dy, const Matrix<float>& rows,
+                         const Matrix<T>& dx) {
+    const float* const scale = layer.Scale(weights_).data();
+    executor_.ForEachSum(input.rows, RowGradientMean<T, kRowOffset>{input, dy, scale, rows});
+    executor_.ForEachSum(input.rows, RowGradientMean<T, kRowSlope>{input, dy, scale, rows});
+    Cells(LayerNormBackwardCell<T>{input, dy, rows, scale, dx}, dx);
   }
 
   const ModelPlan& plan_;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "nn/cpu/optimizer.h"
+#include "nn/cuda/layer_norm_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
@@ -181,6 +182,14 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
     }
   } else if (kind == Kind::kFm) {
     result.vector_sums = planner.AddMatrix(rows, layer.config.width, sizeof(float));
+  } else if (kind == Kind::kLayerNorm) {
+    result.row_values = planner.AddMatrix(rows, kLayerNormColumns, sizeof(float));
+  } else if (kind == Kind::kBilinear) {
+    const size_t half = layer.input_width / 2;
+    result.outer = planner.AddMatrix(rows, half, element_bytes);
+    result.outer_gradient = planner.AddMatrix(rows, half, element_bytes);
+    result.heads = planner.AddMatrix(half, half, element_bytes);
+    result.heads_gradient = planner.AddMatrix(half, half, sizeof(float));
   }
   memory.layers.push_back(result);
 }

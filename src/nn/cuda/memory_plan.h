@@ -158,11 +158,15 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
 struct LayerMemory {
   MatrixRegion output;
   MatrixRegion output_gradient;
-  MatrixRegion outer;  // cross, and their gradients
+  // cross, and their gradients. bilinear: the first half of the input times the weight.
+  MatrixRegion outer;
   MatrixRegion inner;
   MatrixRegion outer_gradient;
   MatrixRegion inner_gradient;
-  MatrixRegion vector_sums;  // fm, f32: (B, D)
+  MatrixRegion vector_sums;     // fm, f32: (B, D)
+  MatrixRegion row_values;      // layer_norm, f32: (B, kLayerNormColumns)
+  MatrixRegion heads;           // bilinear: square, the heads' weights on the diagonal.
+  MatrixRegion heads_gradient;  // f32
   // A linear layer followed by relu: the product writes relu's output, which both layers share, and
   // the mask for the backward pass.
   bool has_relu = false;

@@ -6,6 +6,7 @@
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/head_kernels.h"
+#include "nn/cuda/piece_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
 
@@ -23,7 +24,7 @@ inline bool IsHead(const ModelPlan& plan, size_t t, size_t i) {
          !is(i + 1, Kind::kGelu);
 }
 
-// Linear and cross layers. A kernel computes an epilogue that the product could not fuse.
+// Linear, cross and bilinear layers. A kernel computes an epilogue that the product could not fuse.
 //
 // Threads: one owner.
 template <typename Executor, typename T>
@@ -184,6 +185,51 @@ class Products {
                                   .d = tensors_.InputGradient(t, i),
                                   .c = dy,
                                   .beta = 1.0F});
+  }
+
+  // One product with a square matrix takes fewer launches than one for each head.
+  void BilinearForward(size_t t, size_t i, const Matrix<const T>& input) {
+    const LayerPlan& layer = Layer(t, i);
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    const size_t half = memory.heads.columns;
+    const Matrix<T> heads = tensors_.template Square<T>(memory.heads);
+    const Matrix<T> product = tensors_.View(memory.outer);
+    executor_.ForEachCell(
+        half, half,
+        SpreadHeads<T>{layer.Heads(weights_).data(), layer.Heads(weights_).columns(), heads});
+    executor_.Multiply(
+        Gemm<T, T>{.a = input.Columns(0, half), .b = heads, .depth = half, .d = product});
+    executor_.ForEachSum(input.rows, BilinearRow<T>{product, input.Columns(half, half),
+                                                    tensors_.View(memory.output)});
+  }
+
+  void BilinearBackward(size_t t, size_t i, const Matrix<const T>& input,
+                        bool needs_input_gradient) {
+    const LayerPlan& layer = Layer(t, i);
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    const size_t half = memory.heads.columns;
+    const Matrix<T> dx = needs_input_gradient ? tensors_.InputGradient(t, i) : Matrix<T>();
+    const Matrix<T> product_gradient = tensors_.View(memory.outer_gradient);
+    executor_.ForEachCell(
+        input.rows, half,
+        BilinearBackwardCell<T>{tensors_.View(memory.outer), input.Columns(half, half),
+                                tensors_.View(memory.output_gradient), product_gradient,
+                                needs_input_gradient ? dx.Columns(half, half) : dx});
+    const MatrixView<float> gradient = layer.Heads(tensors_.gradients());
+    const Matrix<float> square = tensors_.template Square<float>(memory.heads_gradient);
+    executor_.Multiply(Gemm<T, float>{.a = input.Columns(0, half),
+                                      .a_transposed = true,
+                                      .b = product_gradient,
+                                      .depth = input.rows,
+                                      .d = square});
+    executor_.ForEachCell(gradient.rows(), gradient.columns(),
+                          CollectHeads{square, gradient.columns(), gradient.data()});
+    if (!needs_input_gradient) return;
+    executor_.Multiply(Gemm<T, T>{.a = product_gradient,
+                                  .b = tensors_.template Square<T>(memory.heads),
+                                  .b_transposed = true,
+                                  .depth = half,
+                                  .d = dx.Columns(0, half)});
   }
 
  private:

@@ -99,6 +99,11 @@ class Tensors {
   Matrix<U> ViewAs(const MatrixRegion& region) const {
     return {At<U>(batch_, region.region), rows_, region.columns, region.stride};
   }
+  // Returns a square matrix, whose size does not depend on the batch.
+  template <typename U>
+  Matrix<U> Square(const MatrixRegion& region) const {
+    return {At<U>(batch_, region.region), region.columns, region.columns, region.stride};
+  }
   // Returns the gradient of a layer's input.
   Matrix<T> InputGradient(size_t tower, size_t layer) const {
     return View(layer == 0 ? Memory(tower).input_gradient

@@ -140,6 +140,45 @@ TEST_CASE("interactions train as the reference does") {
   }
 }
 
+TEST_CASE("activations, norms and fusions train as the reference does") {
+  using Kind = LayerConfig::Kind;
+  const std::vector<std::vector<LayerConfig>> chains{
+      {Plain(Kind::kSilu), Linear(4), Plain(Kind::kSilu), Linear(1)},
+      {Plain(Kind::kTanh), Linear(4), Plain(Kind::kTanh), Linear(1)},
+      {Linear(5), Plain(Kind::kGate), Linear(1)},
+      {Plain(Kind::kPrelu), Linear(5), Plain(Kind::kPrelu), Linear(1)},
+      {Dice(0.3F, 1e-2F), Linear(5), Dice(0.1F, 1e-2F), BatchNorm(), Linear(1)},
+      {LayerNorm(1e-2F), Linear(17), LayerNorm(1e-2F), Linear(1)},
+      {Plain(Kind::kProduct, 3), Linear(8), Plain(Kind::kProduct, 2), Linear(1)},
+      {Linear(12), Plain(Kind::kBilinear, 3), Linear(1)},
+      {Linear(10), Plain(Kind::kBilinear, 1), Linear(3), Linear(1)},
+      {Plain(Kind::kJoint, 3), Sum()},
+      {Linear(5), Plain(Kind::kSoftmax), Linear(1)},
+      {Linear(9), Plain(Kind::kMix, 3), Relu(), Linear(1)},
+  };
+  for (size_t i = 0; i < chains.size(); ++i) {
+    CAPTURE(i);
+    Random random(i + 300);
+    CompareTraining(Chain(chains[i]), Sgd(), false, random);
+  }
+}
+
+TEST_CASE("fusions of towers, some without an input gradient, train as the reference does") {
+  Random random(6);
+  CompareTraining(Fusions(), Sgd(), false, random);
+  CompareTraining(Fusions(), Adam(), true, random);
+  using Kind = LayerConfig::Kind;
+  const ModelConfig numbers{
+      .towers = {{"dice", {"dense"}, {Dice(), Linear(3)}},
+                 {"prelu", {"dense"}, {Plain(Kind::kPrelu), Linear(3)}},
+                 {"norm", {"dense"}, {LayerNorm(1e-2F), Linear(3)}},
+                 {"shares", {"dense"}, {Plain(Kind::kSoftmax)}},
+                 {"pair", {"dense"}, {Linear(2), Plain(Kind::kBilinear, 1)}},
+                 {"mix", {"shares", "dice", "prelu", "norm"}, {Plain(Kind::kMix, 3)}},
+                 {"top", {"mix", "pair", "embeddings"}, {Linear(1)}}}};
+  CompareTraining(numbers, Sgd(), false, random);
+}
+
 TEST_CASE("cross layers over dense columns alone, and beside others, train as the reference does") {
   Random random(5);
   const ModelConfig model{.towers = {

@@ -51,8 +51,8 @@ class ThreadSum {
 };
 
 std::unique_ptr<DenseNetwork> MakeNetwork() {
-  const ModelConfig model =
-      Chain({Linear(16), BatchNorm(), Relu(), Linear(8), BatchNorm(), Linear(1)});
+  const ModelConfig model = Chain(
+      {Linear(16), BatchNorm(), Relu(), Linear(8), Dice(), Linear(8), BatchNorm(), Linear(1)});
   auto network = CreateTestNetwork(model, {.inputs = TestInputs(kDense), .seed = 3});
   REQUIRE(network.ok());
   return *std::move(network);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <numbers>
 #include <numeric>
 #include <utility>
@@ -61,6 +62,33 @@ std::vector<double> PairProducts(const std::vector<double>& x, size_t dim) {
 
 double GeluOf(double x) {
   return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+// affine: scale, then shift.
+std::vector<double> LayerNorm(const std::vector<double>& x, double epsilon, const double* affine) {
+  const auto columns = static_cast<double>(x.size());
+  const double mean = SumOf(x) / columns;
+  double variance = 0;
+  for (const double value : x) variance += std::pow(value - mean, 2) / columns;
+  std::vector<double> y;
+  for (size_t c = 0; c < x.size(); ++c) {
+    y.push_back((x[c] - mean) / std::sqrt(variance + epsilon) * affine[c] + affine[x.size() + c]);
+  }
+  return y;
+}
+
+// The function of the values of all pieces at each place.
+template <typename Function>
+std::vector<double> OfPieces(const std::vector<double>& x, size_t pieces,
+                             const Function& function) {
+  const size_t dim = x.size() / pieces;
+  std::vector<double> y;
+  for (size_t d = 0; d < dim; ++d) {
+    std::vector<double> values;
+    for (size_t k = 0; k < pieces; ++k) values.push_back(x[k * dim + d]);
+    y.push_back(function(values));
+  }
+  return y;
 }
 
 }  // namespace
@@ -126,7 +154,8 @@ void ReferenceNetwork::ApplyGradients(std::span<const double> gradient) {
   size_t index = 0;
   for (const TowerConfig& tower : model_.towers) {
     for (const LayerConfig& layer : tower.layers) {
-      if (layer.kind != LayerConfig::Kind::kBatchNorm) continue;
+      using Kind = LayerConfig::Kind;
+      if (layer.kind != Kind::kBatchNorm && layer.kind != Kind::kDice) continue;
       const Statistics& batch = batch_[index];
       if (running_.size() <= index) {
         running_.push_back({std::vector<double>(batch.mean.size(), 0.0),
@@ -238,25 +267,10 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
           }
           next += (inputs + 1) * layer.width;
           break;
-        case LayerConfig::Kind::kBatchNorm: {
-          Statistics statistics;
-          if (batch_statistics == nullptr) {
-            statistics = running_.at(norms++);
-          } else {
-            const auto rows = static_cast<double>(x.size());
-            statistics = {std::vector<double>(inputs, 0.0), std::vector<double>(inputs, 0.0)};
-            for (size_t c = 0; c < inputs; ++c) {
-              for (const auto& row : x) statistics.mean[c] += row[c] / rows;
-              for (const auto& row : x) {
-                statistics.variance[c] += std::pow(row[c] - statistics.mean[c], 2) / rows;
-              }
-            }
-            batch_statistics->push_back(statistics);
-          }
-          x = BatchNorm(layer, x, next, statistics);
+        case LayerConfig::Kind::kBatchNorm:
+          x = BatchNorm(layer, x, next, StatisticsOf(x, batch_statistics, norms));
           next += 2 * inputs;
           break;
-        }
         case LayerConfig::Kind::kRelu:
           for (auto& row : x) {
             for (double& value : row) value = value > 0 ? value : 0;
@@ -289,12 +303,98 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
             row = sums;
           }
           break;
+        case LayerConfig::Kind::kSilu:
+          for (auto& row : x) {
+            for (double& value : row) value *= LogisticOf(value);
+          }
+          break;
+        case LayerConfig::Kind::kTanh:
+          for (auto& row : x) {
+            for (double& value : row) value = std::tanh(value);
+          }
+          break;
+        case LayerConfig::Kind::kGate:
+          for (auto& row : x) {
+            for (double& value : row) value = 2 * LogisticOf(value);
+          }
+          break;
+        case LayerConfig::Kind::kPrelu:
+          for (auto& row : x) {
+            for (size_t c = 0; c < inputs; ++c) row[c] *= row[c] > 0 ? 1 : next[c];
+          }
+          next += inputs;
+          break;
+        case LayerConfig::Kind::kDice: {
+          std::vector<double> identity(2 * inputs, 0.0);
+          std::fill_n(identity.begin(), inputs, 1.0);
+          const Matrix normal =
+              BatchNorm(layer, x, identity.data(), StatisticsOf(x, batch_statistics, norms));
+          for (size_t r = 0; r < x.size(); ++r) {
+            for (size_t c = 0; c < inputs; ++c) {
+              const double p = LogisticOf(normal[r][c]);
+              x[r][c] *= p + (1 - p) * next[c];
+            }
+          }
+          next += inputs;
+          break;
+        }
+        case LayerConfig::Kind::kLayerNorm:
+          for (auto& row : x) row = LayerNorm(row, double{layer.epsilon}, next);
+          next += 2 * inputs;
+          break;
+        case LayerConfig::Kind::kProduct:
+          for (auto& row : x) {
+            row = OfPieces(row, layer.width, [](const std::vector<double>& z) {
+              return std::accumulate(z.begin(), z.end(), 1.0, std::multiplies<>());
+            });
+          }
+          break;
+        case LayerConfig::Kind::kJoint:
+          for (auto& row : x) {
+            row = OfPieces(row, layer.width, [](const std::vector<double>& z) {
+              double p = 1;
+              for (const double logit : z) p *= LogisticOf(logit);
+              return std::log(p / (1 - p));
+            });
+          }
+          break;
+        case LayerConfig::Kind::kBilinear: {
+          const size_t half = inputs / 2;
+          const size_t block = half / layer.width;
+          for (auto& row : x) {
+            double sum = 0;
+            for (size_t i = 0; i < half; ++i) {
+              for (size_t j = 0; j < block; ++j) {
+                sum += row[i] * next[i * block + j] * row[half + i / block * block + j];
+              }
+            }
+            row = {sum};
+          }
+          next += half * block;
+          break;
+        }
+        case LayerConfig::Kind::kSoftmax:
+          for (auto& row : x) {
+            for (double& value : row) value = std::exp(value);
+            const double sum = SumOf(row);
+            for (double& value : row) value /= sum;
+          }
+          break;
+        case LayerConfig::Kind::kMix:
+          for (auto& row : x) {
+            std::vector<double> sums(inputs / layer.width - 1, 0.0);
+            for (size_t c = layer.width; c < inputs; ++c) {
+              const size_t place = c - layer.width;
+              sums[place % sums.size()] += row[place / sums.size()] * row[c];
+            }
+            row = sums;
+          }
+          break;
+        case LayerConfig::Kind::kDropout:
         case LayerConfig::Kind::kMean:
         case LayerConfig::Kind::kLast:
         case LayerConfig::Kind::kAttention:
-        case LayerConfig::Kind::kSoftmax:
-        case LayerConfig::Kind::kMix:
-        default:
+        case LayerConfig::Kind::kSelfAttention:
           std::abort();  // PyTorch is their reference.
       }
     }
@@ -305,6 +405,23 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
     logits.insert(logits.end(), row.begin(), row.end());
   }
   return logits;
+}
+
+ReferenceNetwork::Statistics ReferenceNetwork::StatisticsOf(const Matrix& input,
+                                                            AllStatistics* batch_statistics,
+                                                            size_t& norms) const {
+  if (batch_statistics == nullptr) return running_.at(norms++);
+  const auto rows = static_cast<double>(input.size());
+  const size_t columns = input[0].size();
+  Statistics statistics{std::vector<double>(columns, 0.0), std::vector<double>(columns, 0.0)};
+  for (size_t c = 0; c < columns; ++c) {
+    for (const auto& row : input) statistics.mean[c] += row[c] / rows;
+    for (const auto& row : input) {
+      statistics.variance[c] += std::pow(row[c] - statistics.mean[c], 2) / rows;
+    }
+  }
+  batch_statistics->push_back(statistics);
+  return statistics;
 }
 
 ReferenceNetwork::Matrix ReferenceNetwork::BatchNorm(const LayerConfig& config, const Matrix& input,

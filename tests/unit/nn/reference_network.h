@@ -44,7 +44,7 @@ class ReferenceNetwork {
     std::vector<double> variance;
   };
 
-  // By batch norm layer, in order.
+  // By layer of batch norm or dice, in order.
   using AllStatistics = std::vector<Statistics>;
 
   // The logits, sample after sample. batch_statistics: filled, biased; null to use the running
@@ -56,6 +56,9 @@ class ReferenceNetwork {
   // labels: followed by the samples' weights, or not.
   double Loss(const std::vector<double>& parameters, const Matrix& dense, const Matrix& embeddings,
               const std::vector<float>& labels);
+  // The running statistics of the next layer, or those of the batch, which it appends.
+  Statistics StatisticsOf(const Matrix& input, AllStatistics* batch_statistics,
+                          size_t& norms) const;
   static Matrix BatchNorm(const LayerConfig& config, const Matrix& input, const double* affine,
                           const Statistics& statistics);
 

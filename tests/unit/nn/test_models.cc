@@ -37,6 +37,16 @@ LayerConfig Cross(uint32_t rank) { return {.kind = LayerConfig::Kind::kCross, .r
 
 LayerConfig Sum(uint32_t width) { return {.kind = LayerConfig::Kind::kSum, .width = width}; }
 
+LayerConfig Dice(float momentum, float epsilon) {
+  return {.kind = LayerConfig::Kind::kDice, .momentum = momentum, .epsilon = epsilon};
+}
+
+LayerConfig LayerNorm(float epsilon) {
+  return {.kind = LayerConfig::Kind::kLayerNorm, .epsilon = epsilon};
+}
+
+LayerConfig Plain(LayerConfig::Kind kind, uint32_t width) { return {.kind = kind, .width = width}; }
+
 std::string TestFeatureName(size_t index) { return std::string(1, static_cast<char>('a' + index)); }
 
 ModelInputs TestInputs(size_t dense_width) {
@@ -146,19 +156,19 @@ ModelConfig Sequences() {
 
 ModelConfig Fusions() {
   using Kind = LayerConfig::Kind;
-  const LayerConfig dice{.kind = Kind::kDice, .momentum = 0.2F, .epsilon = 1e-3F};
-  const LayerConfig layer_norm{.kind = Kind::kLayerNorm, .epsilon = 1e-3F};
   const std::vector<std::string> both = {"dense", "embeddings"};
-  return {.towers = {{"left", {"embeddings"}, {dice, Linear(6), {.kind = Kind::kPrelu}}},
-                     {"right", both, {layer_norm, Linear(6), {.kind = Kind::kSilu}}},
-                     {"gate", both, {Linear(6), {.kind = Kind::kGate}}},
+  return {.towers = {{"left", {"embeddings"}, {Dice(0.2F, 1e-3F), Linear(6), Plain(Kind::kPrelu)}},
+                     {"right", both, {LayerNorm(1e-3F), Linear(6), Plain(Kind::kSilu)}},
+                     {"gate", both, {Linear(6), Plain(Kind::kGate)}},
                      {"gated",
                       {"gate", "left", "right"},
-                      {{.kind = Kind::kProduct, .width = 3}, {.kind = Kind::kTanh}}},
-                     {"fusion", {"left", "right"}, {{.kind = Kind::kBilinear, .width = 3}}},
-                     {"click", {"fusion", "gated"}, {Linear(4), dice, layer_norm, Linear(1)}},
+                      {Plain(Kind::kProduct, 3), Plain(Kind::kTanh)}},
+                     {"fusion", {"left", "right"}, {Plain(Kind::kBilinear, 3)}},
+                     {"click",
+                      {"fusion", "gated"},
+                      {Linear(4), Dice(0.2F, 1e-3F), LayerNorm(1e-3F), Linear(1)}},
                      {"order", {"gated"}, {Linear(1)}},
-                     {"click_and_order", {"click", "order"}, {{.kind = Kind::kJoint, .width = 2}}},
+                     {"click_and_order", {"click", "order"}, {Plain(Kind::kJoint, 2)}},
                      {"top", {"click", "click_and_order"}, {Sum(2)}}},
           .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
 }

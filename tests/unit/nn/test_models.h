@@ -23,6 +23,10 @@ LayerConfig Dot(uint32_t width);
 LayerConfig Fm(uint32_t width);
 LayerConfig Cross(uint32_t rank = 0);
 LayerConfig Sum(uint32_t width = 1);
+LayerConfig Dice(float momentum = 0.1F, float epsilon = 1e-5F);
+LayerConfig LayerNorm(float epsilon = 1e-5F);
+// A layer whose only key is its width, or that has none.
+LayerConfig Plain(LayerConfig::Kind kind, uint32_t width = 0);
 
 // Inputs of most tests: dense columns and features `a` and `b`.
 inline constexpr size_t kTestFeatures = 2;

@@ -87,7 +87,7 @@ struct RankResult {
 };
 
 ModelConfig RankModel() {
-  return Chain({Linear(70), BatchNorm(), Relu(), Linear(33), Sigmoid(), Linear(1)});
+  return Chain({Linear(70), BatchNorm(), Relu(), Linear(33), Dice(), Linear(1)});
 }
 
 DenseNetworkOptions RankOptions(const Case& c) {

@@ -279,7 +279,7 @@ std::vector<RankRun> TrainRanks(const std::vector<size_t> (&rows)[2], bool overl
       options.cuda_device = rank;
       options.batch_rows = 64;
       auto network = CreateTestNetwork(
-          Chain({Linear(40), BatchNorm(), Relu(), Linear(24), Sigmoid(), Linear(1)}), options);
+          Chain({Linear(40), BatchNorm(), Relu(), Linear(24), Dice(), Linear(1)}), options);
       RecordedSums sums(board, rank);
       RankRun& run = runs[rank];
       run.status = network.ok() ? (*network)->JoinRanks({&sums, {precision, 2'000}, overlap})
@@ -496,6 +496,41 @@ TEST_CASE("a step's launches, waits and copies stay within their budgets") {
     CHECK(counts.kernels == 0);
     CHECK(counts.host_waits == 2);  // For the report, and for the last gradients.
     CHECK(counts.pageable == 0);
+  }
+}
+
+// Nodes that a layer adds to a step between two linear ones.
+TEST_CASE("the launches of activations, norms and fusions stay within their budgets") {
+  using Kind = LayerConfig::Kind;
+  const auto nodes_with = [](const std::vector<LayerConfig>& layers) {
+    const Recording recording;
+    recording::SkipKernels(true);
+    DenseNetworkOptions options = AdamOptions();
+    options.precision = ComputePrecision::kBf16;
+    options.batch_rows = 4'096;
+    const auto network = NewNetwork(options, Chain(layers));
+    const recording::Counts counts = CountStep(*network, 4'096);
+    CHECK(counts.graphs == 2);
+    CHECK(counts.kernels == 0);
+    return counts.nodes;
+  };
+  const size_t without = nodes_with({Linear(32), Linear(1)});
+  for (const auto& [layer, nodes] : {std::pair<LayerConfig, size_t>{Sigmoid(), 2},
+                                     {Plain(Kind::kSilu), 2},
+                                     {Plain(Kind::kTanh), 2},
+                                     {Plain(Kind::kGate), 2},
+                                     {Plain(Kind::kPrelu), 5},
+                                     {BatchNorm(), 18},
+                                     {Dice(), 21},
+                                     {LayerNorm(), 12},
+                                     {Plain(Kind::kProduct, 2), 2},
+                                     {Plain(Kind::kJoint, 2), 2},
+                                     {Plain(Kind::kSoftmax), 2},
+                                     {Plain(Kind::kMix, 4), 3},
+                                     {Plain(Kind::kBilinear, 1), 7},
+                                     {Plain(Kind::kBilinear, 8), 7}}) {
+    CAPTURE(NameOf(layer.kind));
+    CHECK(nodes_with({Linear(32), layer, Linear(1)}) - without == nodes);
   }
 }
 

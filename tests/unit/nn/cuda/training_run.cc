@@ -45,6 +45,7 @@ void PutBack(DenseNetwork& network, const std::vector<float>& weights) {
 }  // namespace
 
 ModelConfig EveryLayer(const LayerConfig& relu) {
+  using Layer = LayerConfig::Kind;
   return {.towers = {
               {"numbers", {"dense"}, {BatchNorm(), Linear(16)}},
               {"ids",
@@ -54,8 +55,20 @@ ModelConfig EveryLayer(const LayerConfig& relu) {
               {"machine", {"embeddings"}, {Fm(6)}},
               {"cross", {"embeddings", "dense"}, {Cross(), Cross(5)}},
               {"plain", {"ids", "machine"}, {Linear(7), relu, Dropout(0.2F)}},
+              {"norms",
+               {"dense", "embeddings"},
+               {LayerNorm(), Linear(12), Dice(), Linear(12), Plain(Layer::kPrelu)}},
+              {"gate", {"embeddings"}, {Linear(12), Plain(Layer::kGate)}},
+              {"gated", {"norms", "gate"}, {Plain(Layer::kProduct, 2), Plain(Layer::kSilu)}},
+              {"shares", {"dense"}, {Linear(3), Plain(Layer::kSoftmax)}},
+              {"mixture",
+               {"shares", "norms", "gate", "gated"},
+               {Plain(Layer::kMix, 3), Plain(Layer::kTanh)}},
+              {"fusion", {"gated", "mixture"}, {Plain(Layer::kBilinear, 3)}},
+              {"joint", {"gated"}, {Linear(6), Plain(Layer::kJoint, 3)}},
               {"top",
-               {"numbers", "embeddings", "ids", "pairs", "cross", "plain"},
+               {"numbers", "embeddings", "ids", "pairs", "cross", "plain", "mixture", "fusion",
+                "joint"},
                {Linear(40), relu, Linear(24), Gelu(), Linear(12), Gelu(), Linear(1)}},
           }};
 }
