@@ -234,6 +234,19 @@ class Guesser {
     return guess;
   }
 
+  // Returns the crosses of columns whose cells are single ids.
+  std::vector<Cross> Crosses(const DataGuess& guess) const {
+    if (HasPairs(guess.table) || guess.table.format == DataConfig::Format::kCriteo) return {};
+    std::vector<size_t> columns;
+    for (size_t i = 0; i < guess.columns.size(); ++i) {
+      const ColumnGuess& column = guess.columns[i];
+      const bool is_id =
+          column.config.kind == ColumnConfig::Kind::kId && column.config.separator == '\0';
+      if (is_id || column.is_also_id) columns.push_back(i);
+    }
+    return labels_.FindCrosses(columns);
+  }
+
  private:
   const DataSample& sample_;
   KeptLabels labels_;
@@ -417,6 +430,7 @@ StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& op
   }
   guess.missing_values = MissingValues(sample, guess.columns);
   if (!HasPairs(guess.table)) FindSequences(sample, guess);
+  guess.crosses = guesser.Crosses(guess);
   SIMURGH_RETURN_IF_ERROR(FitTable(guess));
   for (size_t i = 0; options.is_for_stream && i < guess.columns.size(); ++i) {
     ColumnGuess& column = guess.columns[i];

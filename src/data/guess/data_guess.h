@@ -33,6 +33,15 @@ inline bool HasHeader(const DataConfig& table) { return table.format == DataConf
 // Returns the name of a format in `data.format`.
 const char* FormatName(DataConfig::Format format);
 
+// Two columns whose values tell more of the label together than apart.
+struct Cross {
+  size_t first = 0;  // Numbers of columns; the smaller one is first.
+  size_t second = 0;
+  uint64_t distinct = 0;  // Pairs of values.
+  uint64_t rows = 0;      // Rows looked at.
+  double share = 0;       // Gain of the loss as a share of a constant's.
+};
+
 struct DataGuess {
   const ColumnGuess& label() const;  // Returns the only label column.
 
@@ -47,8 +56,9 @@ struct DataGuess {
   std::string group_feature;  // Feature whose values group the rows for their AUC, or empty.
   std::optional<size_t> time_column;  // Column by whose times the rows are split.
   double constant_loss = 0;           // Loss of a constant prediction; reasons have the others.
-  bool has_copies = false;    // Whether equal rows, if there are any, are copies of one another.
-  std::string spread_column;  // Rows are repeated with other values of it; empty: there is none.
+  bool has_copies = false;     // Whether equal rows, if there are any, are copies of one another.
+  std::vector<Cross> crosses;  // The best one is first.
+  std::string spread_column;   // Rows are repeated with other values of it; empty: there is none.
 };
 
 // Returns the command that chooses a column of the header as the label, for messages.

@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+
 #include "base/hash.h"
 #include "data/processing/numbers.h"
 
@@ -293,6 +295,24 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log,
   evidence.value_beyond_smooth = rows.GainOf(both, smooth);
   evidence.value_over_smooth = rows.GainOf(value, smooth);
   return evidence;
+}
+
+std::vector<Cross> KeptLabels::FindCrosses(const std::vector<size_t>& columns) const {
+  CrossFinder finder(is_binary_);
+  for (const double label : labels_) {
+    if (!std::isnan(label)) finder.AddLabel(label);
+  }
+  for (const size_t column : columns) {
+    std::vector<uint32_t> values;
+    absl::flat_hash_map<std::string_view, uint32_t> known = {{"", CrossFinder::kMissing}};
+    for (size_t row = 0; row < rows_.size(); ++row) {
+      if (std::isnan(labels_[row])) continue;
+      const auto next = static_cast<uint32_t>(known.size());
+      values.push_back(known.try_emplace(rows_.Cell(row, column), next).first->second);
+    }
+    finder.AddColumn(column, std::move(values));
+  }
+  return finder.Find();
 }
 
 }  // namespace simurgh

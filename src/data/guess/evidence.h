@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/data_config.h"
+#include "data/guess/cross_finder.h"
 #include "data/guess/kept_rows.h"
 
 namespace simurgh {
@@ -55,6 +56,9 @@ class KeptLabels {
 
   // Returns the losses of `column`. is_log: number is its log1p. format: that of its numbers.
   Evidence Measure(size_t column, bool is_numeric, bool is_log, const NumberFormat& format) const;
+
+  // Returns the crosses of some of `columns`.
+  std::vector<Cross> FindCrosses(const std::vector<size_t>& columns) const;
 
  private:
   void MeasurePresence(size_t column, Evidence& evidence) const;

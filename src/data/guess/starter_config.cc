@@ -144,6 +144,22 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
           column.quantiles, "ranges with equally many rows");
     }
   }
+  // src/data/README.md describes why crosses have the optimizer of rare values.
+  for (const Cross& cross : guess.crosses) {
+    if (left == 0) break;
+    --left;
+    const std::string& first = guess.columns[cross.first].config.name;
+    const std::string& second = guess.columns[cross.second].config.name;
+    constexpr size_t kMaxName = 50;
+    std::string name = absl::StrCat(first, "_x_", second);
+    if (name.size() > kMaxName || name.ends_with(kWeight)) name = "cross";
+    const double rows =
+        std::max(1.0, static_cast<double>(train_rows) / static_cast<double>(cross.rows));
+    add(unique(name), absl::StrCat("columns: [", NameText(first), ", ", NameText(second), "]"),
+        static_cast<uint64_t>(static_cast<double>(cross.distinct) * rows),
+        absl::StrFormat("loss %.1f %% lower together", 100 * cross.share));
+    features.back().is_frequent = false;
+  }
   // The table of a sequence and its item has room for the values of both.
   for (const Feature& sequence : features) {
     if (sequence.item.empty()) continue;

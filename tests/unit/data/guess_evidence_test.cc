@@ -404,5 +404,43 @@ TEST_CASE("A split by time has the newest rows for the test", "[guess]") {
              Contains("column 't' has too few different times"));
 }
 
+TEST_CASE("Columns are crossed if they tell more together, and only then", "[guess]") {
+  // day and month tell the date, whose effect is random. shop and user add up. code names the
+  // month. number: label of numbers.
+  const auto guess_of = [](bool is_number, double of_date) {
+    Labels labels;
+    const std::string text = Rows("month,day,shop,user,code,few,label", 12'000, [&] {
+      const uint64_t month = labels.Pick(12);
+      const uint64_t day = labels.Pick(31);
+      const uint64_t shop = labels.Pick(30);
+      const uint64_t user = labels.Pick(300);
+      const double sum = of_date * Labels::WeightOf(1'000 + month * 31 + day) +
+                         Labels::WeightOf(shop) + Labels::WeightOf(500 + user);
+      const std::string few = labels.Pick(20) == 0 ? absl::StrCat("f", labels.Pick(5)) : "";
+      const std::string label =
+          is_number ? absl::StrCat(sum + labels.Normal()) : absl::StrCat(labels.Label(sum));
+      return absl::StrCat("m", month, ",d", day, ",s", shop, ",u", user, ",c", month * 7 % 12, ",",
+                          few, ",", label);
+    });
+    return Guessed(text, "label").guess;
+  };
+  const bool is_number = GENERATE(false, true);
+  const DataGuess none = guess_of(is_number, 0);
+  CHECK(none.crosses.empty());
+  CHECK_THAT(StarterConfig(none, {.train_rows = 9'000}), !Contains("columns: ["));
+
+  // Once the date is known, the code adds nothing to the day.
+  const DataGuess dates = guess_of(is_number, 1);
+  REQUIRE(dates.crosses.size() == 1);
+  CHECK(dates.crosses[0].first == 0);
+  CHECK(dates.crosses[0].second == 1);
+  CHECK(dates.crosses[0].distinct == 12 * 31);
+  CHECK(dates.crosses[0].rows == 12'000);
+  CHECK(dates.crosses[0].share > 0.02);
+  const std::string yaml = StarterConfig(dates, {.train_rows = 9'000});
+  CHECK_THAT(yaml, Contains("  - {name: month_x_day, columns: [month, day]}"));
+  CHECK_THAT(yaml, Contains("      - month_x_day_weight\n"));
+}
+
 }  // namespace
 }  // namespace simurgh
