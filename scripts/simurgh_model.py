@@ -137,6 +137,15 @@ class Layer(torch.nn.Module):
             return torch.sigmoid(x)
         if kind == "prelu":
             return torch.where(x > 0, x, getattr(self, f"slope_{i}") * x)
+        if kind == "dice":
+            chosen = mask > 0 if self.training else torch.ones_like(mask, dtype=torch.bool)
+            normalised = torch.zeros_like(x)
+            if chosen.any():
+                normalised[chosen] = torch.nn.functional.batch_norm(
+                    x[chosen], getattr(self, f"running_mean_{i}"), getattr(self, f"running_variance_{i}"), None, None,
+                    self.training, self.config.get("momentum", 0.1), self.config.get("epsilon", 1e-5))
+            p = torch.sigmoid(normalised)
+            return x * (p + (1 - p) * getattr(self, f"slope_{i}"))
         raise ValueError(f"an activation '{kind}' is not known; use the program's version of this file")
 
     def _block(self, x, dim):

@@ -47,9 +47,10 @@ void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float>
 void InitializeStatistics(const ModelPlan& plan, std::span<float> statistics) {
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (!layer.has_statistics) continue;
-      std::ranges::fill(layer.Mean(statistics), 0.0F);
-      std::ranges::fill(layer.Variance(statistics), 1.0F);
+      layer.ForStatistics([&](const LayerPlan& one) {
+        std::ranges::fill(one.Mean(statistics), 0.0F);
+        std::ranges::fill(one.Variance(statistics), 1.0F);
+      });
     }
   }
 }
@@ -125,9 +126,11 @@ std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerCo
   list.Begin(/*in_state=*/true);
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (!layer.has_statistics) continue;
-      list.Add(PrefixOf(tower, layer) + ".running_mean", {layer.output_width});
-      list.Add(PrefixOf(tower, layer) + ".running_variance", {layer.output_width});
+      layer.ForStatistics([&](const LayerPlan& one) {
+        const std::string prefix = PrefixOf(tower, layer);
+        list.Add(prefix + ".running_mean" + one.suffix, {one.output_width});
+        list.Add(prefix + ".running_variance" + one.suffix, {one.output_width});
+      });
     }
   }
   AddOptimizer(optimizer, plan.parameter_count, list);
@@ -176,8 +179,12 @@ Status CheckFiniteWeights(const ModelPlan& plan, std::span<const float> paramete
   }
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (!layer.has_statistics) continue;
-      if (AllFinite(layer.Mean(statistics)) && AllFinite(layer.Variance(statistics))) continue;
+      bool is_finite = true;
+      layer.ForStatistics([&](const LayerPlan& one) {
+        is_finite =
+            is_finite && AllFinite(one.Mean(statistics)) && AllFinite(one.Variance(statistics));
+      });
+      if (is_finite) continue;
       return NotFinite(tower, layer, "running statistics",
                        "the layer had a very large input: correct outliers in dense columns or "
                        "transform them by log1p, or lower the learning rates");

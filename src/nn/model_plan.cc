@@ -325,7 +325,12 @@ class Planner {
       width = layer.config.hidden[i];
       if (activation == Kind::kRelu) continue;
       LayerPlan active{.config = {.kind = activation}, .input_width = width, .output_width = width};
-      if (activation == Kind::kPrelu) active.parts = {Constant("slope" + end, width, 0.25F)};
+      const bool is_dice = activation == Kind::kDice;
+      if (is_dice || activation == Kind::kPrelu) {
+        active.parts = {Constant("slope" + end, width, is_dice ? 0.0F : 0.25F)};
+      }
+      active.has_statistics = is_dice;
+      active.suffix = end;
       layer.inner.push_back(active);
     }
     layer.inner.push_back(LinearLayer(width, 1, absl::StrCat("_", layer.config.hidden.size() + 1)));

@@ -58,6 +58,15 @@ struct LayerPlan {
   // output. self_attention: see SelfAttentionLayers.
   std::vector<LayerPlan> inner;
 
+  std::string suffix = {};  // End of the names of an inner layer's tensors.
+
+  // Calls work(layer) for this layer and those inside it, as far as they have statistics.
+  template <typename Work>
+  void ForStatistics(const Work& work) const {
+    for (const LayerPlan& layer : inner) layer.ForStatistics(work);
+    if (has_statistics) work(*this);
+  }
+
   // Parts of a buffer with the layout of the parameters.
   template <typename T>
   MatrixView<T> Weight(std::span<T> parameters) const {

@@ -417,7 +417,18 @@ class Translator {
       const LayerPlan& inner = layer.inner[i];
       const std::string of = absl::StrCat(name, ".score.", i + 1);
       const bool is_linear = inner.config.kind == LayerConfig::Kind::kLinear;
-      x = is_linear ? InnerLinear(inner, x, of) : Layer(inner, x, x, of);
+      if (is_linear) {
+        x = InnerLinear(inner, x, of);
+      } else {
+        const auto shaped = [&](const std::string& y, std::vector<int64_t> dims,
+                                const std::string& end) {
+          return graph_.Node("Reshape", {y, graph_.Integers(of + end, dims)}, of + end + ".shaped");
+        };
+        const auto width = static_cast<int64_t>(inner.output_width);
+        const std::string rows_alone = shaped(x, {-1, width}, ".alone");
+        x = shaped(Layer(inner, rows_alone, rows_alone, of),
+                   {-1, static_cast<int64_t>(layer.places), width}, ".together");
+      }
       const bool relu = is_linear && i + 1 < layer.inner.size() &&
                         layer.inner[i + 1].config.kind == LayerConfig::Kind::kLinear;
       if (relu) x = graph_.Node("Relu", {x}, of + ".relu");

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "nn/cpu/activation.h"
+#include "nn/cpu/batch_norm.h"
+#include "nn/cpu/dice.h"
 #include "nn/cpu/linear.h"
 #include "nn/cpu/prelu.h"
 #include "nn/formulas.h"
@@ -54,9 +56,39 @@ void SoftmaxBackward(std::span<const float> weights, std::span<float> slopes) {
   for (size_t i = 0; i < weights.size(); ++i) slopes[i] = weights[i] * (slopes[i] - mean);
 }
 
+bool HasDice(const LayerPlan& layer) {
+  return std::ranges::any_of(layer.inner, &LayerPlan::has_statistics);
+}
+
+// Sets the number of rows that the statistics are of.
+Status CountRows(const LayerPlan& layer, size_t rows, RowStatistics& training) {
+  training.rows = rows;
+  if (!training.sum || !HasDice(layer)) return absl::OkStatus();
+  double count[] = {static_cast<double>(rows)};
+  SIMURGH_RETURN_IF_ERROR(training.sum(count));
+  training.rows = static_cast<uint64_t>(count[0]);
+  return absl::OkStatus();
+}
+
+// The normalised input of a dice, from the batch's statistics, which it computes.
+Status NormaliseRows(const LayerPlan& dice, MatrixView<const float> input, RowStatistics& training,
+                     MatrixView<float> normalised) {
+  const std::span<float> mean = dice.Mean(training.batch);
+  const std::span<float> variance = dice.Variance(training.batch);
+  if (training.sum) {
+    return SyncBatchNormForward(input, {}, dice.config.epsilon, {training.rows, training.sum}, mean,
+                                variance, normalised);
+  }
+  BatchNormForward(input, {}, dice.config.epsilon, mean, variance, normalised);
+  return absl::OkStatus();
+}
+
 Status InnerForward(const LayerPlan& layer, size_t inner, std::span<const float> weights,
-                    MatrixView<const float> input, MatrixView<float> output) {
+                    std::span<const float> running, RowStatistics* training, Workspace& activations,
+                    size_t rows) {
   const LayerPlan& of = layer.inner[inner];
+  const MatrixView<const float> input = InputOf(activations, layer, inner, rows);
+  const MatrixView<float> output = OutputOf(activations, of, rows);
   switch (of.config.kind) {
     case LayerConfig::Kind::kLinear:
       return LinearForward(input, of.Weight(weights), of.Bias(weights), IsLinear(layer, inner + 1),
@@ -67,6 +99,18 @@ Status InnerForward(const LayerPlan& layer, size_t inner, std::span<const float>
     case LayerConfig::Kind::kPrelu:
       PreluForward(input, of.Slope(weights), output);
       break;
+    case LayerConfig::Kind::kDice: {
+      const MatrixView<float> normalised =
+          activations.Rows(of.scratch_column, rows, of.output_width);
+      if (training != nullptr) {
+        SIMURGH_RETURN_IF_ERROR(NormaliseRows(of, input, *training, normalised));
+      } else {
+        BatchNormPredict(input, {}, of.config.epsilon, of.Mean(running), of.Variance(running),
+                         normalised);
+      }
+      DiceForward(input, normalised, of.Slope(weights), output);
+      break;
+    }
     default:
       return absl::UnimplementedError(NameOf(of.config.kind));
   }
@@ -74,7 +118,7 @@ Status InnerForward(const LayerPlan& layer, size_t inner, std::span<const float>
 }
 
 Status InnerBackward(const LayerPlan& layer, size_t inner, std::span<const float> weights,
-                     const AttentionScratch& scratch, size_t rows) {
+                     const RowStatistics& training, const AttentionScratch& scratch, size_t rows) {
   const LayerPlan& of = layer.inner[inner];
   const MatrixView<const float> dy = OutputOf(scratch.gradients, of, rows);
   const MatrixView<float> x = InputOf(scratch.activations, layer, inner, rows);
@@ -91,6 +135,15 @@ Status InnerBackward(const LayerPlan& layer, size_t inner, std::span<const float
     case LayerConfig::Kind::kPrelu:
       PreluBackward(x, of.Slope(weights), dy, dx);
       break;
+    case LayerConfig::Kind::kDice: {
+      const BatchNormStatistics statistics{of.Mean<const float>(training.batch),
+                                           of.Variance<const float>(training.batch)};
+      const BatchNormGroup group{training.rows, training.sum};
+      return DiceBackward(x, scratch.activations.Rows(of.scratch_column, rows, of.output_width),
+                          of.Slope(weights), of.config.epsilon, statistics,
+                          training.sum ? &group : nullptr, dy,
+                          scratch.gradients.Rows(of.scratch_column, rows, of.output_width), dx);
+    }
     default:
       return absl::UnimplementedError(NameOf(of.config.kind));
   }
@@ -167,8 +220,8 @@ void LastBackward(const Sequence& sequence, MatrixView<const float> output_gradi
 }
 
 Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
-                        const Sequence& sequence, Workspace& activations,
-                        MatrixView<float> output) {
+                        std::span<const float> running, const Sequence& sequence,
+                        Workspace& activations, RowStatistics* training, MatrixView<float> output) {
   const size_t dim = layer.row_width;
   const size_t common = layer.query_width;
   const std::vector<size_t> first = FirstRows(sequence);
@@ -188,9 +241,13 @@ Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
       }
     }
   });
+  if (rows == 0 && training != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(AttentionTakePartForward(layer, *training));
+  } else if (training != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(CountRows(layer, rows, *training));
+  }
   for (size_t i = 0; rows > 0 && i < layer.inner.size(); ++i) {
-    SIMURGH_RETURN_IF_ERROR(InnerForward(layer, i, weights, InputOf(activations, layer, i, rows),
-                                         OutputOf(activations, layer.inner[i], rows)));
+    SIMURGH_RETURN_IF_ERROR(InnerForward(layer, i, weights, running, training, activations, rows));
   }
   const std::span<float> scores = OutputOf(activations, layer.inner.back(), rows).flat();
   ForSamples(sequence, [&](size_t b) {
@@ -206,8 +263,8 @@ Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
 }
 
 Status AttentionBackward(const LayerPlan& layer, std::span<const float> weights,
-                         const Sequence& sequence, const AttentionScratch& scratch,
-                         MatrixView<const float> output_gradient,
+                         const RowStatistics& training, const Sequence& sequence,
+                         const AttentionScratch& scratch, MatrixView<const float> output_gradient,
                          MatrixView<float> input_gradient) {
   const size_t dim = layer.row_width;
   const size_t common = layer.query_width;
@@ -229,8 +286,9 @@ Status AttentionBackward(const LayerPlan& layer, std::span<const float> weights,
       SoftmaxBackward(scores.subspan(first[b], length), slopes.subspan(first[b], length));
     }
   });
+  if (rows == 0) SIMURGH_RETURN_IF_ERROR(AttentionTakePartBackward(layer, training));
   for (size_t i = layer.inner.size(); rows > 0 && i-- > 0;) {
-    SIMURGH_RETURN_IF_ERROR(InnerBackward(layer, i, weights, scratch, rows));
+    SIMURGH_RETURN_IF_ERROR(InnerBackward(layer, i, weights, training, scratch, rows));
   }
   const MatrixView<float> pair_gradients = InputOf(scratch.gradients, layer, 0, rows);
   ForSamples(sequence, [&](size_t b) {
@@ -268,12 +326,35 @@ Status AttentionBackwardWeights(const LayerPlan& layer, const Sequence& sequence
     const LayerPlan& of = layer.inner[i];
     const MatrixView<const float> x = InputOf(scratch.activations, layer, i, rows);
     const MatrixView<const float> dy = OutputOf(scratch.gradients, of, rows);
-    if (of.config.kind == LayerConfig::Kind::kPrelu) {
+    if (of.config.kind == LayerConfig::Kind::kDice) {
+      DiceBackwardSlope(x, scratch.activations.Rows(of.scratch_column, rows, of.output_width), dy,
+                        of.Slope(weight_gradients));
+    } else if (of.config.kind == LayerConfig::Kind::kPrelu) {
       PreluBackwardSlope(x, dy, of.Slope(weight_gradients));
     } else if (IsLinear(layer, i)) {
       SIMURGH_RETURN_IF_ERROR(
           LinearBackwardWeight(x, dy, of.Weight(weight_gradients), of.Bias(weight_gradients)));
     }
+  }
+  return absl::OkStatus();
+}
+
+Status AttentionTakePartForward(const LayerPlan& layer, RowStatistics& training) {
+  SIMURGH_RETURN_IF_ERROR(CountRows(layer, 0, training));
+  if (training.rows == 0) return absl::OkStatus();
+  for (const LayerPlan& inner : layer.inner) {
+    if (!inner.has_statistics) continue;
+    SIMURGH_RETURN_IF_ERROR(NormaliseRows(inner, {}, training, {}));
+  }
+  return absl::OkStatus();
+}
+
+Status AttentionTakePartBackward(const LayerPlan& layer, const RowStatistics& training) {
+  if (training.rows == 0 || !training.sum) return absl::OkStatus();
+  for (size_t i = layer.inner.size(); i-- > 0;) {
+    if (!layer.inner[i].has_statistics) continue;
+    std::vector<double> sums(2 * layer.inner[i].output_width);
+    SIMURGH_RETURN_IF_ERROR(training.sum(sums));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -52,24 +54,39 @@ void LastBackward(const Sequence& sequence, MatrixView<const float> output_gradi
 // Without softmax the sum depends on how much of the sequence fits the query. Only rows are
 // computed, no empty places.
 //
-// activations: keeps the inner layers for the backward pass.
+// The statistics of dice are those of the batch's rows: a training step computes them, over all
+// ranks if they share them, and prediction takes the running ones.
+//
+// activations: keeps the inner layers for the backward pass. training: null in prediction.
 // Errors: INTERNAL when oneDNN fails.
 // Source: Zhou et al., "Deep Interest Network", KDD 2018, section 4.3; with q - k and q * k in
 // place of the outer product, as in the authors' program.
+struct RowStatistics {
+  std::span<float> batch;                                      // In the layout of the running ones.
+  const std::function<Status(std::span<double> values)>& sum;  // Over ranks; empty: of this rank.
+  uint64_t rows = 0;  // Rows of the statistics, found in the forward pass.
+};
 Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
-                        const Sequence& sequence, Workspace& activations, MatrixView<float> output);
+                        std::span<const float> running, const Sequence& sequence,
+                        Workspace& activations, RowStatistics* training, MatrixView<float> output);
 
 struct AttentionScratch {
   Workspace& activations;  // Activations of the forward pass.
   Workspace& gradients;    // Keeps those of the inner layers for the weights' gradients.
 };
+// training: that of the forward pass.
 Status AttentionBackward(const LayerPlan& layer, std::span<const float> weights,
-                         const Sequence& sequence, const AttentionScratch& scratch,
-                         MatrixView<const float> output_gradient, MatrixView<float> input_gradient);
+                         const RowStatistics& training, const Sequence& sequence,
+                         const AttentionScratch& scratch, MatrixView<const float> output_gradient,
+                         MatrixView<float> input_gradient);
 
 // Computes the gradients of the weights after AttentionBackward. weight_gradients: the layer's part
 // is overwritten.
 Status AttentionBackwardWeights(const LayerPlan& layer, const Sequence& sequence,
                                 const AttentionScratch& scratch, std::span<float> weight_gradients);
+
+// Takes part in the sums over the ranks of a step in which this one has no samples.
+Status AttentionTakePartForward(const LayerPlan& layer, RowStatistics& training);
+Status AttentionTakePartBackward(const LayerPlan& layer, const RowStatistics& training);
 
 }  // namespace simurgh::cpu

@@ -175,10 +175,14 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
   UpdateWeightAverage(options_.optimizer.average_decay, parameters(), weight_average());
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (!layer.has_statistics || step_rows_ == 0) continue;
-      BatchNormUpdateRunning(step_rows_, layer.config.momentum, layer.Mean(batch_statistics()),
-                             layer.Variance(batch_statistics()), layer.Mean(running_statistics()),
-                             layer.Variance(running_statistics()));
+      const uint64_t rows =
+          layer.inner.empty() ? step_rows_ : history_rows_[layer.parameter_offset];
+      if (rows == 0) continue;
+      layer.ForStatistics([&](const LayerPlan& one) {
+        BatchNormUpdateRunning(rows, one.config.momentum, one.Mean(batch_statistics()),
+                               one.Variance(batch_statistics()), one.Mean(running_statistics()),
+                               one.Variance(running_statistics()));
+      });
     }
   }
   return absl::OkStatus();
@@ -282,6 +286,12 @@ Status CpuNetwork::Forward(const NetworkInputs& inputs, const RankStep& rank_ste
       const LayerPlan& layer = tower.layers[i];
       if (layer.has_statistics) {
         SIMURGH_RETURN_IF_ERROR(StatisticsLayerForward(layer, input, rank_step));
+      } else if (layer.config.kind == LayerConfig::Kind::kAttention) {
+        RowStatistics statistics = StatisticsOfRows(layer, rank_step);
+        SIMURGH_RETURN_IF_ERROR(AttentionForward(layer, parameters(), running_statistics(),
+                                                 SequenceOf(layer, input), activations_,
+                                                 &statistics, activations_.Output(layer)));
+        history_rows_[layer.parameter_offset] = statistics.rows;
       } else if (layer.config.rate > 0.0F) {
         Drop(MaskOf(layer, rank_step), input, activations_.Output(layer));
       } else {
@@ -382,8 +392,13 @@ Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
   std::ranges::fill(gradients(), 0.0F);
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (!layer.has_statistics) continue;
-      SIMURGH_RETURN_IF_ERROR(StatisticsLayerForward(layer, {}, rank_step));
+      if (layer.has_statistics) {
+        SIMURGH_RETURN_IF_ERROR(StatisticsLayerForward(layer, {}, rank_step));
+      } else if (layer.config.kind == LayerConfig::Kind::kAttention) {
+        RowStatistics statistics = StatisticsOfRows(layer, rank_step);
+        SIMURGH_RETURN_IF_ERROR(AttentionTakePartForward(layer, statistics));
+        history_rows_[layer.parameter_offset] = statistics.rows;
+      }
     }
   }
   for (auto tower = plan_.towers.rbegin(); tower != plan_.towers.rend(); ++tower) {
@@ -391,6 +406,9 @@ Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
       if (layer->has_statistics && rank_step.sum) {
         std::vector<double> sums(2 * layer->output_width);
         SIMURGH_RETURN_IF_ERROR(rank_step.sum(sums));
+      } else if (layer->config.kind == LayerConfig::Kind::kAttention) {
+        SIMURGH_RETURN_IF_ERROR(
+            AttentionTakePartBackward(*layer, StatisticsOfRows(*layer, rank_step)));
       }
       ReportGradients(*layer, rank_step);
     }
@@ -591,9 +609,9 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       LastBackward(SequenceOf(layer, input), output_gradient, input_gradient);
       break;
     case LayerConfig::Kind::kAttention:
-      return AttentionBackward(layer, weights, SequenceOf(layer, input),
-                               {activations_, activation_gradients_}, output_gradient,
-                               input_gradient);
+      return AttentionBackward(layer, weights, StatisticsOfRows(layer, rank_step),
+                               SequenceOf(layer, input), {activations_, activation_gradients_},
+                               output_gradient, input_gradient);
     case LayerConfig::Kind::kSelfAttention:
       return SelfAttentionBackward(layer, weights, SequenceOf(layer, input),
                                    {activations_, activation_gradients_}, output_gradient,

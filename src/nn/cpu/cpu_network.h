@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -7,6 +9,7 @@
 #include "base/aligned_buffer.h"
 #include "embedding/row_codec.h"
 #include "embedding/vector_codec.h"
+#include "nn/cpu/attention.h"
 #include "nn/cpu/predict_pass.h"
 #include "nn/dense_network.h"
 #include "nn/dense_tensors.h"
@@ -73,6 +76,9 @@ class CpuNetwork final : public DenseNetwork {
 
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
 
+  RowStatistics StatisticsOfRows(const LayerPlan& attention, const RankStep& rank_step) {
+    return {batch_statistics(), rank_step.sum, history_rows_[attention.parameter_offset]};
+  }
   // Batch norm or dice.
   Status StatisticsLayerForward(const LayerPlan& layer, MatrixView<const float> input,
                                 const RankStep& rank_step);
@@ -126,6 +132,8 @@ class CpuNetwork final : public DenseNetwork {
   Workspace activations_;
   Workspace activation_gradients_;
   size_t step_rows_ = 0;  // Samples in batch_statistics_.
+  // Rows in the statistics inside an attention, by the layer's parameter_offset.
+  std::map<size_t, uint64_t> history_rows_;
   Step step_ = Step::kNone;
   // Whether the gradients that the last backward pass checked are finite.
   bool gradients_finite_ = true;

@@ -178,7 +178,8 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t inde
       LastForward(SequenceOf(layer, input), output);
       break;
     case LayerConfig::Kind::kAttention:
-      return AttentionForward(layer, weights, SequenceOf(layer, input), activations, output);
+      return AttentionForward(layer, weights, pass.statistics, SequenceOf(layer, input),
+                              activations, /*training=*/nullptr, output);
     case LayerConfig::Kind::kSelfAttention:
       return SelfAttentionForward(layer, weights, SequenceOf(layer, input), activations, output);
     case LayerConfig::Kind::kSoftmax:

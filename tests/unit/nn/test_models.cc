@@ -205,7 +205,7 @@ ModelConfig Histories() {
            {"targets",
             {"embeddings.item", "embeddings.kind", "embeddings.seen", "embeddings.kinds",
              "embeddings.gaps", "mask.seen"},
-            {attention({4}, Kind::kRelu, false)}},
+            {attention({4, 2}, Kind::kDice, false)}},
            {"query", {"dense"}, {Linear(4), Sigmoid()}},
            {"second", {"query", "next", "mask.seen"}, {attention({4, 3}, Kind::kSigmoid, true)}},
            {"third",

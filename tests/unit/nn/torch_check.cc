@@ -83,18 +83,21 @@ std::string DescriptionOf(const ModelConfig& model, const ModelInputs& inputs,
   std::vector<std::string> dense(inputs.dense_width - masks.size(), R"("x")");
   dense.insert(dense.end(), masks.begin(), masks.end());
   std::vector<std::string> tensors;
+  std::vector<std::string> statistics;
   for (const DenseTensor& tensor : network.tensors()) {
-    if (tensor.in_state) continue;
-    tensors.push_back(
-        absl::StrCat(R"([")", tensor.name, R"(", [)", absl::StrJoin(tensor.shape, ", "), "]]"));
+    const bool is_running = tensor.name.find(".running_") != std::string::npos;
+    if (tensor.in_state && !is_running) continue;
+    (is_running ? statistics : tensors)
+        .push_back(
+            absl::StrCat(R"([")", tensor.name, R"(", [)", absl::StrJoin(tensor.shape, ", "), "]]"));
   }
   std::vector<float> weights;
   for (const TaskConfig& task : TasksOf(model)) weights.push_back(task.weight);
-  return absl::StrCat(R"({"network": {"dense": [)", absl::StrJoin(dense, ", "),
-                      R"(], "embeddings": [)", absl::StrJoin(features, ", "), R"(], "towers": [)",
-                      absl::StrJoin(towers, ", "), R"(]}, "weights": [)",
-                      absl::StrJoin(weights, ", "), R"(], "tensors": [)",
-                      absl::StrJoin(tensors, ", "), "]}");
+  return absl::StrCat(
+      R"({"network": {"dense": [)", absl::StrJoin(dense, ", "), R"(], "embeddings": [)",
+      absl::StrJoin(features, ", "), R"(], "towers": [)", absl::StrJoin(towers, ", "),
+      R"(]}, "weights": [)", absl::StrJoin(weights, ", "), R"(], "tensors": [)",
+      absl::StrJoin(tensors, ", "), R"(], "statistics": [)", absl::StrJoin(statistics, ", "), "]}");
 }
 
 // Compares the next values with `found`, relative to the largest.
