@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxTowers = 256;
 constexpr uint32_t kMaxExperts = 64;
+constexpr NumberRange kSmoothing{0.0F, 0.999F, "number from 0 to 0.999"};
 constexpr char kDense[] = "dense";
 constexpr char kEmbeddings[] = "embeddings";
 
@@ -137,7 +138,7 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
                &loss->positive_weight, kPositive);
   in.When(loss->kind == LossConfig::Kind::kBce, "set kind: bce")
       ->Number("label_smoothing", "`bce`: labels y count as (1 - s) y + s / 2 with this s",
-               &loss->label_smoothing, kShare);
+               &loss->label_smoothing, kSmoothing);
   in.When(loss->kind == LossConfig::Kind::kFocal, "set kind: focal")
       ->Number("gamma",
                "`focal`: exponent; larger values reduce the loss of samples predicted well",

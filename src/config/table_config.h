@@ -68,7 +68,6 @@ struct SparseOptimizerConfig {
   float l2 = 0.0F;
   float group_l1 = 0.0F;  // group_ftrl
 
-  // All but ftrl and group_ftrl.
   float weight_decay = 0.0F;            // Adds weight_decay * w to the gradient.
   float decoupled_weight_decay = 0.0F;  // Subtracts learning_rate * this * w.
 

@@ -130,21 +130,18 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
               "sqrt(initial_accumulator))`",
               &optimizer->beta, kPositive);
     in.Number("l1", "`ftrl`, `group_ftrl`: L1 penalty per weight", &optimizer->l1, kNonNegative);
-    in.Number("l2", "`ftrl`, `group_ftrl`: L2 penalty", &optimizer->l2, kNonNegative);
+    in.Number("l2", "`ftrl`, `group_ftrl`: L2 penalty of all updates together, see Optimizers",
+              &optimizer->l2, kNonNegative);
   }
   in.When(kind == Kind::kGroupFtrl, "set kind: group_ftrl")
       ->Number("group_l1",
                "`group_ftrl`: penalty per row, times `sqrt(dim)`; can make whole rows zero",
                &optimizer->group_l1, kNonNegative);
-  {
-    const auto when = in.When(!ftrl, "set kind: sgd, adagrad or adam");
-    in.Number("weight_decay", "factor of `w` added to the gradient; not with `ftrl`, `group_ftrl`",
-              &optimizer->weight_decay, kNonNegative);
-    in.Number("decoupled_weight_decay",
-              "share `learning_rate * decoupled_weight_decay` of `w` subtracted per update "
-              "(AdamW); not with `ftrl`, `group_ftrl`",
-              &optimizer->decoupled_weight_decay, kNonNegative);
-  }
+  in.Number("weight_decay", "factor of `w` added to the gradient of a row, see Optimizers",
+            &optimizer->weight_decay, kNonNegative);
+  in.Number("decoupled_weight_decay",
+            "share `learning_rate * decoupled_weight_decay` of `w` subtracted per update (AdamW)",
+            &optimizer->decoupled_weight_decay, kNonNegative);
   in.Number("max_gradient_norm", "norm to which longer gradients of a row are scaled; 0: no limit",
             &optimizer->max_gradient_norm, kNonNegative);
   in.For(Scope::kTraining)->Map("schedule", [&](MapReader& map) {

@@ -25,11 +25,14 @@ namespace simurgh {
 //   row-wise adam     the same with one v for the row, updated with mean(g * g)
 //   ftrl              t = s + g * g; z += g - (sqrt(t) - sqrt(s)) / l * w; s = t;
 //                     r = z beyond +-l1; w = -r / ((beta + sqrt(s)) / l + l2)
+//                     with a decoupled decay before r: z += decoupled_weight_decay * (beta +
+//                     sqrt(s) + l * l2) * w, so that without a gradient w -= l * decay * w
 //   group ftrl        the same, w times max(0, 1 - sqrt(D) * group_l1 / norm(r))
 //
 // n counts the row's own updates and is stored in the row. Before the rule, a gradient longer than
 // max_gradient_norm is scaled to that norm, weight_decay * w is added to the gradient, and
-// decoupled_weight_decay * l * w is subtracted from the weight (with adam: AdamW). After the rule,
+// decoupled_weight_decay * l * w is subtracted from the weight (with adam: AdamW), except by ftrl,
+// which derives weights from z. After the rule,
 // each weight is clamped to +-weight_bound.
 //
 // Source: Duchi et al., JMLR 12 (2011); Kingma and Ba, ICLR 2015; Loshchilov and Hutter, ICLR 2019;

@@ -216,6 +216,14 @@ HWY_INLINE void Update(rules::RowWiseAdam, const RowUpdateParameters& p, const R
 
 // FTRL-proximal, with an optional penalty on whole rows.
 
+template <class D>
+HWY_INLINE auto Strength(D d, const RowUpdateParameters& p, const RowGradient& row, uint32_t i) {
+  const auto root = hn::Sqrt(hn::LoadU(d, row.weights + size_t{2} * p.dim + i));
+  return hn::Add(
+      hn::Div(hn::Add(hn::Set(d, p.optimizer.beta), root), hn::Set(d, p.optimizer.learning_rate)),
+      hn::Set(d, p.optimizer.l2));
+}
+
 // Adds the gradient to z and n; returns -z shrunk by l1.
 template <class D>
 HWY_INLINE auto Accumulate(D d, const RowUpdateParameters& p, const RowGradient& row, uint32_t i,
@@ -228,20 +236,18 @@ HWY_INLINE auto Accumulate(D d, const RowUpdateParameters& p, const RowGradient&
   Store(d, sum, squares + i, check);
   const auto sigma =
       hn::Div(hn::Sub(hn::Sqrt(sum), hn::Sqrt(old)), hn::Set(d, p.optimizer.learning_rate));
-  const auto pull = hn::Mul(sigma, hn::LoadU(d, row.weights + i));
-  const auto z = hn::Add(hn::LoadU(d, linear + i), hn::Sub(gradient, pull));
+  const auto weights = hn::LoadU(d, row.weights + i);
+  const auto pull = hn::Mul(sigma, weights);
+  auto z = hn::Add(hn::LoadU(d, linear + i), hn::Sub(gradient, pull));
+  if (p.optimizer.decoupled_weight_decay != 0) {
+    // The weight is z divided by the strength.
+    const auto share = hn::Set(d, p.optimizer.learning_rate * p.optimizer.decoupled_weight_decay);
+    z = hn::Add(z, hn::Mul(share, hn::Mul(Strength(d, p, row, i), weights)));
+  }
   Store(d, z, linear + i, check);
   const auto zero = hn::Zero(d);
   const auto l1 = hn::Set(d, p.optimizer.l1);
   return hn::Add(hn::Min(hn::Add(z, l1), zero), hn::Max(hn::Sub(z, l1), zero));
-}
-
-template <class D>
-HWY_INLINE auto Strength(D d, const RowUpdateParameters& p, const RowGradient& row, uint32_t i) {
-  const auto root = hn::Sqrt(hn::LoadU(d, row.weights + size_t{2} * p.dim + i));
-  return hn::Add(
-      hn::Div(hn::Add(hn::Set(d, p.optimizer.beta), root), hn::Set(d, p.optimizer.learning_rate)),
-      hn::Set(d, p.optimizer.l2));
 }
 
 HWY_INLINE void Update(rules::Ftrl, const RowUpdateParameters& p, const RowGradient& row,
@@ -281,7 +287,10 @@ HWY_INLINE RowGradient Prepared(const RowUpdateParameters& p, const RowGradient&
     const float norm = std::sqrt(SumOfSquares(row.gradient, p.dim));
     if (norm > p.optimizer.max_gradient_norm) scale = p.optimizer.max_gradient_norm / norm;
   }
-  const float kept = 1.0F - p.optimizer.learning_rate * p.optimizer.decoupled_weight_decay;
+  // FTRL derives the weights from its state, which it decays instead.
+  const bool is_derived = p.rule == PlaceOf<rules::Ftrl>() || p.rule == PlaceOf<rules::GroupFtrl>();
+  const float kept =
+      is_derived ? 1.0F : 1.0F - p.optimizer.learning_rate * p.optimizer.decoupled_weight_decay;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto weights = hn::LoadU(d, row.weights + i);
     const auto gradient = hn::Mul(hn::Set(d, scale), hn::LoadU(d, row.gradient + i));

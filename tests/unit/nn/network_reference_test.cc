@@ -211,6 +211,7 @@ TEST_CASE("each loss trains as the reference does") {
   using Kind = LossConfig::Kind;
   for (const LossConfig loss :
        {LossConfig{.positive_weight = 3.5F}, LossConfig{.positive_weight = 0.25F},
+        LossConfig{.positive_weight = 2.0F, .label_smoothing = 0.3F},
         LossConfig{.kind = Kind::kFocal}, LossConfig{.kind = Kind::kFocal, .gamma = 0.0F},
         LossConfig{.kind = Kind::kFocal, .positive_weight = 2.0F, .gamma = 0.5F},
         LossConfig{.kind = Kind::kSquaredError}, LossConfig{.kind = Kind::kPoisson}}) {

@@ -128,6 +128,8 @@ TEST_CASE("Every layer kind predicts the same in onnxruntime") {
   exports.Add("linear", Chain({Linear(4), out}));
   exports.Add("batch_norm", Chain({BatchNorm(0.1F, 1e-3F), out}));
   exports.Add("relu", Chain({Linear(4), Relu(), out}));
+  exports.Add("dropout", Chain({Dropout(0.5F), Linear(4), Relu(), Dropout(0.5F), Sigmoid(),
+                                Dropout(0.5F), out}));
   exports.Add("gelu", Chain({Linear(4), Gelu(), out}));
   exports.Add("sigmoid", Chain({Linear(4), Sigmoid(), out}));
   exports.Add("dot", Chain({Dot(3), out}));

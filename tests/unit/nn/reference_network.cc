@@ -222,7 +222,9 @@ double ReferenceNetwork::Loss(const std::vector<double>& parameters, const Matri
     }
     const double p = LogisticOf(logits[i]);
     const double own = labels[i] == 1.0F ? p : 1 - p;
-    double loss = -std::log(own);
+    const double smoothed = double{task.loss.label_smoothing} / 2;
+    double loss = -(1 - smoothed) * std::log(own);
+    if (smoothed > 0) loss -= smoothed * std::log(1 - own);
     if (task.loss.kind == LossConfig::Kind::kFocal) {
       loss *= std::pow(1 - own, double{task.loss.gamma});
     }

@@ -59,7 +59,8 @@ class ExactOptimizer {
         gradient[i] *= config_.max_gradient_norm / norm;
       }
       gradient[i] += double{config_.weight_decay} * weights_[i];
-      weights_[i] -= rate * config_.decoupled_weight_decay * weights_[i];
+      const bool ftrl = config_.kind == Kind::kFtrl || config_.kind == Kind::kGroupFtrl;
+      if (!ftrl) weights_[i] -= rate * config_.decoupled_weight_decay * weights_[i];
     }
     return gradient;
   }
@@ -111,6 +112,7 @@ class ExactOptimizer {
       const double sum = second_[i] + gradient[i] * gradient[i];
       first_[i] += gradient[i] - (std::sqrt(sum) - std::sqrt(second_[i])) / rate * weights_[i];
       second_[i] = sum;
+      first_[i] += rate * config_.decoupled_weight_decay * Strength(rate, i) * weights_[i];
       const double l1 = config_.l1;
       if (std::abs(first_[i]) > l1) rest[i] = first_[i] - std::copysign(l1, first_[i]);
     }
@@ -120,9 +122,11 @@ class ExactOptimizer {
       share = threshold == 0 ? 1 : std::max(0.0, 1 - threshold / std::max(Norm(rest), 1e-300));
     }
     for (size_t i = 0; i < dim(); ++i) {
-      const double strength = (config_.beta + std::sqrt(second_[i])) / rate + config_.l2;
-      Set(i, -share * rest[i] / strength);
+      Set(i, -share * rest[i] / Strength(rate, i));
     }
+  }
+  double Strength(double rate, size_t i) const {
+    return (config_.beta + std::sqrt(second_[i])) / rate + config_.l2;
   }
 
   SparseOptimizerConfig config_;

@@ -32,6 +32,7 @@ struct ReferenceRow {
     }
     for (uint32_t i = 0; i < p.dim; ++i) {
       gradient[i] = scale * row.gradient[i] + p.optimizer.weight_decay * weights[i];
+      if (IsFtrl()) continue;
       weights[i] =
           weights[i] * (1.0F - p.optimizer.learning_rate * p.optimizer.decoupled_weight_decay);
     }
@@ -40,7 +41,14 @@ struct ReferenceRow {
   void Set(uint32_t i, float weight) {
     weights[i] = std::max(-p.weight_bound, std::min(p.weight_bound, weight));
   }
+  bool IsFtrl() const {
+    return p.rule == PlaceOf<rules::Ftrl>() || p.rule == PlaceOf<rules::GroupFtrl>();
+  }
   float MeanSquare() const { return SumOfSquares(gradient, p.dim) / static_cast<float>(p.dim); }
+
+  float Strength(float sum) const {
+    return (p.optimizer.beta + std::sqrt(sum)) / p.optimizer.learning_rate + p.optimizer.l2;
+  }
 
   void Sgd();
   void Momentum();
@@ -122,6 +130,10 @@ void ReferenceRow::Ftrl() {
     const float sigma = (std::sqrt(sum) - std::sqrt(squares[i])) / p.optimizer.learning_rate;
     squares[i] = sum;
     state[i] = state[i] + (gradient[i] - sigma * weights[i]);
+    if (p.optimizer.decoupled_weight_decay != 0) {
+      const float share = p.optimizer.learning_rate * p.optimizer.decoupled_weight_decay;
+      state[i] = state[i] + share * (Strength(sum) * weights[i]);
+    }
     left[i] = 0.0F - (std::min(state[i] + p.optimizer.l1, 0.0F) +
                       std::max(state[i] - p.optimizer.l1, 0.0F));
   }
@@ -132,9 +144,7 @@ void ReferenceRow::Ftrl() {
     share = norm > threshold ? 1.0F - threshold / norm : 0.0F;
   }
   for (uint32_t i = 0; i < p.dim; ++i) {
-    Set(i, share * left[i] /
-               ((p.optimizer.beta + std::sqrt(squares[i])) / p.optimizer.learning_rate +
-                p.optimizer.l2));
+    Set(i, share * left[i] / Strength(squares[i]));
   }
 }
 

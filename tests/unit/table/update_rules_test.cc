@@ -126,6 +126,21 @@ const std::vector<Case>& Cases() {
       {"adamw", {.kind = Kind::kAdam, .decoupled_weight_decay = 0.1F}, 2, 1},
       {"ftrl", {.kind = Kind::kFtrl, .l1 = 0.5F, .l2 = 0.1F}, 2, 0},
       {"group ftrl", {.kind = Kind::kGroupFtrl, .l1 = 0.1F, .group_l1 = 0.2F}, 2, 0},
+      {"ftrl, l2 of each update",
+       {.kind = Kind::kFtrl, .l1 = 0.1F, .l2 = 0.1F, .weight_decay = 0.5F},
+       2,
+       0},
+      {"ftrl, decoupled",
+       {.kind = Kind::kFtrl, .l1 = 0.1F, .l2 = 0.1F, .decoupled_weight_decay = 0.5F},
+       2,
+       0},
+      {"group ftrl, both",
+       {.kind = Kind::kGroupFtrl,
+        .group_l1 = 0.1F,
+        .weight_decay = 0.2F,
+        .decoupled_weight_decay = 0.3F},
+       2,
+       0},
       {"l2", {.kind = Kind::kAdagrad, .weight_decay = 0.5F}, 1, 0},
       {"decoupled", {.kind = Kind::kSgd, .decoupled_weight_decay = 0.5F}, 0, 0},
       {"clipped", {.kind = Kind::kAdagrad, .max_gradient_norm = 0.5F}, 1, 0},
@@ -162,6 +177,26 @@ TEST_CASE("optimizers stay with double precision over many random steps") {
     }
   }
   CHECK(largest < 2e-5);
+}
+
+TEST_CASE("without a gradient a decoupled decay takes its share of a weight, with each rule") {
+  constexpr uint32_t kRowDim = 9;
+  constexpr float kRate = 0.2F;
+  constexpr float kDecay = 0.25F;
+  for (const Kind kind : {Kind::kSgd, Kind::kAdagrad, Kind::kAdam, Kind::kFtrl, Kind::kGroupFtrl}) {
+    CAPTURE(static_cast<int>(kind));
+    Optimizer optimizer({.kind = kind, .l2 = 0.3F, .decoupled_weight_decay = kDecay}, kRowDim, 10);
+    std::vector<float> row = NewRow(optimizer, std::vector<float>(kRowDim, 0.5F));
+    // FTRL's weights follow from its state after an update.
+    const std::vector<float> gradient(kRowDim, kind == Kind::kAdam ? 0.0F : -0.7F);
+    optimizer.Update(kRate, {row.data(), gradient.data()});
+    const std::vector<float> before(row.begin(), row.begin() + kRowDim);
+    const std::vector<float> none(kRowDim, 0.0F);
+    optimizer.Update(kRate, {row.data(), none.data()});
+    for (size_t i = 0; i < kRowDim; ++i) {
+      CHECK(row[i] == Approx(before[i] * (1 - kRate * kDecay)).epsilon(1e-5));
+    }
+  }
 }
 
 // kWeights after kGradients at a rate of 0.1: printed by PyTorch 2.15.0, torch.optim.SGD, Adam and

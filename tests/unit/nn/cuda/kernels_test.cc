@@ -89,7 +89,8 @@ TEST_CASE("the loss and its gradient are the CPU backend's, bit for bit") {
   for (size_t r = 5; r < rows; r += 9) labels[r] = std::numeric_limits<float>::quiet_NaN();
   using Kind = LossConfig::Kind;
   for (const LossConfig config :
-       {LossConfig{}, LossConfig{.positive_weight = 3.5F}, LossConfig{.kind = Kind::kFocal},
+       {LossConfig{}, LossConfig{.positive_weight = 3.5F, .label_smoothing = 0.2F},
+        LossConfig{.kind = Kind::kFocal},
         LossConfig{.kind = Kind::kFocal, .positive_weight = 0.5F, .gamma = 0.5F},
         LossConfig{.kind = Kind::kSquaredError, .positive_weight = 3.5F},
         LossConfig{.kind = Kind::kPoisson}}) {
