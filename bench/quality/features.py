@@ -56,6 +56,7 @@ def read(config_file, train, others):
         part.numbers = (part.numbers - mean) / deviation
 
     specs = config.get("features") or _own_features(columns)
+    specs = [spec for spec in specs if "columns" not in spec]  # Crosses are a means of ours.
     known = {spec.get("table", spec["name"]): {} for spec in specs}  # Ids per table.
     cells = [[_cells(frame, spec, columns, train, missing) for frame in frames] for spec in specs]
     for spec, (of_train, *_) in zip(specs, cells):
