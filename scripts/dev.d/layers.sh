@@ -48,7 +48,7 @@ tensor: finite half half-inl matrix_view
 config: calibration cluster_config data_config defaults embedding_form feature_config layer_shape model_config nearest service_config serving_config statistics table_config tower_shape training_config
 telemetry: logging metrics timeline
 data/batch: batch batch_builder data_position encoded_batch
-data/processing: feature_consumer feature_ids numbers plugin times
+data/processing: feature_consumer numbers times
 data/reading: arrow_source bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events record_stream replay_reader row_batcher row_lines row_parser row_source row_text
 data/guess: data_guess label_texts row_split telling_column
 kafka: kafka_stream

@@ -100,8 +100,9 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, u
   }
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::StreamOffset>>> all;
   if (!offsets.empty()) all = builder.CreateVector(offsets);
-  const auto root = wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress,
-                                                 with.rows, &place, all, batch->idle, session);
+  const auto root =
+      wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress, with.rows, &place,
+                                   all, batch->idle, session, with.place.window);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},
@@ -117,7 +118,8 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
   if (const wire::Place* const sent = request.place(); sent != nullptr) {
     place = {.row = sent->row(),
              .file = sent->file(),
-             .at = {sent->at0(), sent->at1(), sent->at2(), sent->at3()}};
+             .at = {sent->at0(), sent->at1(), sent->at2(), sent->at3()},
+             .window = request.window()};
   }
   ShareProgress decoded{.share = request.loader(),
                         .files = progress->files(),

@@ -290,9 +290,11 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
     job->tests_first_ = job->start_.files.empty();
     if (!job->tests_first_) job->config_.data.test.clear();
     job->config_.training.drop_last = false;  // A day may have less than a batch.
+    job->config_.data.shuffle = 0;            // The newest rows are the last ones.
   }
   job->report_.course().StartAfter(job->start_.epochs);
   job->start_.position = job->start_.position.ContinueWith(job->TrainDivision());
+  job->start_.position.SetWindow(job->config_.data.shuffle);
   if (hosted != nullptr) {
     job->hosted_ = std::move(hosted);
     job->network_ = job->hosted_;

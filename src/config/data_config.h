@@ -141,6 +141,8 @@ struct DataConfig {
   // Files for evaluations during training; empty: the test files.
   std::vector<std::string> validation;
   std::vector<std::string> test;
+  // Rows of a window of `train` in which an epoch's rows are shuffled; 0: they are not.
+  uint64_t shuffle = 0;
   OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.
   // kSkip: maximum share of bad rows among those that a reader has read, but at least 1,000.
   double max_bad_share = 0.01;

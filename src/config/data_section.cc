@@ -444,6 +444,26 @@ void ReadAllFiles(MapReader& in, const std::string& folder, bool may_be_fed, Dat
                       &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
 }
 
+// Reads the rows of a shuffled window. Few with many columns, whose rows need memory.
+void ReadShuffle(MapReader& in, DataConfig* data) {
+  constexpr uint64_t kMostRows = uint64_t{1} << 30;
+  constexpr uint64_t kWindowRows = 65'536;
+  constexpr uint64_t kCells = uint64_t{1} << 22;
+  constexpr uint64_t kPairs = 64;  // Assumed pairs of a row.
+  const uint64_t cells = HasPairs(*data) ? kPairs : ColumnsOf(*data).size();
+  const bool is_stream =
+      in.Has("kafka") ||
+      std::ranges::any_of(data->train, [](const std::string& file) { return IsStream(file); });
+  data->shuffle = is_stream ? 0 : std::min(kWindowRows, kCells / std::max<uint64_t>(cells, 1));
+  in.For(kRows)
+      ->When(!is_stream, "use files in place of the stream")
+      ->Integer(
+          "shuffle",
+          "rows of a window in which `train` is shuffled each epoch, see Data files; 0: in order",
+          &data->shuffle, 0, kMostRows,
+          "65536, fewer with more than 64 columns; 0 with kafka and streams");
+}
+
 }  // namespace
 
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
@@ -485,6 +505,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     }
     ReadColumns(in, data);
     if (HasPairs(*data)) data->columns = PairColumns(*data);
+    ReadShuffle(in, data);
     ReadDerived(in, folder, &data->derived);
   });
 }

@@ -147,7 +147,8 @@ void WriteRows(const std::string& path, const std::string& age) {
   }
 }
 
-// In `folder`, of rows.csv. more: lines of the section `data`.
+// In `folder`, of rows.csv, of which the second loader has rows 101 to 200. more: lines of the
+// section `data`.
 std::string WriteConfig(const TemporaryFolder& folder, const std::string& age_kind,
                         const std::string& more = "") {
   return folder.Write("rows.yaml", R"(
@@ -159,6 +160,7 @@ tables: [{name: shop, dim: 4, capacity_rows: 100, optimizer: {kind: sgd, learnin
 features: [{name: shop}]
 data:
   train: [rows.csv]
+  shuffle: 0
   csv: {columns: [{name: label, kind: label}, {name: age, )" +
                                        age_kind +
                                        R"(}, {name: shop, kind: id}]}

@@ -68,7 +68,9 @@ TEST_CASE("Synchronous training continues to the bit") {
     std::vector<std::string> overrides;
   };
   const Case input = GENERATE(
-      Case{"config/adult.yaml", 1, {"training.batch_size=16", "training.epochs=2"}},
+      Case{"config/adult.yaml",
+           1,
+           {"training.batch_size=16", "training.epochs=2", "data.shuffle=1000"}},
       Case{"config/adult.yaml",
            2,
            {"training.batch_size=16", "training.epochs=3", "training.evaluate_every_epochs=1",

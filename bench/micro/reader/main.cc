@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "data/batch/data_position.h"
 #include "data/reading/batch_reader.h"
 
 namespace simurgh::bench {
@@ -17,10 +18,10 @@ namespace {
 constexpr char kUsage[] =
     R"(read_batches: reads data files into batches of 4096 samples
 
-Usage: read_batches parquet|tsv COLUMNS THREADS FILE...
+Usage: read_batches parquet|tsv COLUMNS THREADS SHUFFLE FILE...
 
 The files have a label y and id columns c0, c1, and so on. TSV has them in this order and has no
-header. The threads are those of data.threads. Prints rows and seconds, without those of loading
+header. THREADS is data.threads, and SHUFFLE is data.shuffle. Prints rows and seconds, without those of loading
 libsimurgh_arrow.so.
 )";
 
@@ -45,9 +46,12 @@ Input InputOf(const std::string& format, size_t columns) {
   return input;
 }
 
-uint64_t RowsOf(const Input& input, const std::vector<std::string>& files, uint32_t threads) {
-  const auto reader =
-      OpenBatchReader(input.data, input.features, files, kBatch, {.threads = threads});
+uint64_t RowsOf(const Input& input, const std::vector<std::string>& files, uint32_t threads,
+                uint64_t window) {
+  DataPosition position;
+  position.SetWindow(window);
+  const auto reader = OpenBatchReader(input.data, input.features, files, kBatch,
+                                      {.read = &position, .threads = threads});
   SIMURGH_CHECK(reader.ok()) << reader.status();
   uint64_t rows = 0;
   for (;;) {
@@ -61,16 +65,17 @@ uint64_t RowsOf(const Input& input, const std::vector<std::string>& files, uint3
 int Run(const std::vector<std::string>& words) {
   uint32_t columns = 0;
   uint32_t threads = 0;
-  if (words.size() < 4 || (words[0] != "parquet" && words[0] != "tsv") ||
+  uint64_t window = 0;
+  if (words.size() < 5 || (words[0] != "parquet" && words[0] != "tsv") ||
       !absl::SimpleAtoi(words[1], &columns) || !absl::SimpleAtoi(words[2], &threads) ||
-      threads == 0) {
+      threads == 0 || !absl::SimpleAtoi(words[3], &window)) {
     std::fputs(kUsage, words.size() == 1 && words[0] == "--help" ? stdout : stderr);
     return words.size() == 1 && words[0] == "--help" ? 0 : 2;
   }
   const Input input = InputOf(words[0], columns);
-  SIMURGH_CHECK(OpenBatchReader(input.data, input.features, {words[3]}, kBatch).ok());
+  SIMURGH_CHECK(OpenBatchReader(input.data, input.features, {words[4]}, kBatch).ok());
   const auto begin = std::chrono::steady_clock::now();
-  const uint64_t rows = RowsOf(input, {words.begin() + 3, words.end()}, threads);
+  const uint64_t rows = RowsOf(input, {words.begin() + 4, words.end()}, threads, window);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   std::printf("%llu %.6f\n", static_cast<unsigned long long>(rows), seconds.count());
   return 0;

@@ -1,6 +1,7 @@
 #include "data/batch/batch_builder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -49,6 +50,12 @@ class alignas(64) FeatureState {
   void Append(std::span<const uint64_t> more) {
     if (ids_.size() < count() + more.size()) Grow(count() + more.size());
     next_ = std::copy(more.begin(), more.end(), next_);
+  }
+  // Adds ids that the caller sets.
+  std::span<uint64_t> Extend(size_t more) {
+    if (ids_.size() < count() + more) Grow(count() + more);
+    uint64_t* const first = std::exchange(next_, next_ + more);
+    return {first, more};
   }
   // Keeps the first `count` ids.
   void Shorten(size_t count) {
@@ -143,6 +150,9 @@ struct BatchBuilder::State {
   }
 
   void MakeRoom(size_t needed);
+  // Adds samples of records. Requires room.
+  void AppendPlain(std::span<const uint32_t* const> records);  // Requires that they have no flags.
+  void AppendAny(std::span<const uint32_t* const> records);
   Status CheckLimits() const;
   std::shared_ptr<const CompactBatch> TakeSparse();
   void NumberIds(CompactBatch& batch);
@@ -291,6 +301,175 @@ void BatchBuilder::Append(const BatchBuilder& other, size_t first, size_t count)
   }
   to.samples += count;
   to.finished_occurrences = to.occurrences;
+}
+
+// A record has the flags, then as they say: numbers of ids, group; then weight, labels, dense
+// values, ids, and as the flags say the ids' weights.
+namespace {
+
+constexpr uint32_t kHasCounts = 1;     // Not each feature has one id.
+constexpr uint32_t kHasIdWeights = 2;  // Not all are 1.
+constexpr uint32_t kHasGroup = 4;
+
+template <typename Value>
+uint32_t* Put(uint32_t* words, std::span<const Value> values) {
+  if (!values.empty()) std::memcpy(words, values.data(), values.size_bytes());
+  return words + values.size_bytes() / sizeof(uint32_t);
+}
+
+template <typename Value>
+const uint32_t* Take(const uint32_t* words, std::span<Value> values) {
+  if (!values.empty()) std::memcpy(values.data(), words, values.size_bytes());
+  return words + values.size_bytes() / sizeof(uint32_t);
+}
+
+}  // namespace
+
+void BatchBuilder::Pack(std::vector<uint32_t>& words, std::vector<size_t>& begins) const {
+  const State& from = *state_;
+  const size_t features = from.features.size();
+  const size_t tasks = from.labels.size();
+  const size_t width = from.dense_row.size();
+  const auto end_of = [&](size_t f, size_t sample) -> size_t {
+    return from.one_each[f] ? sample + 1 : from.ends[f * from.room_samples + sample];
+  };
+  bool has_counts = false;
+  bool has_weights = false;
+  size_t ids = 0;
+  for (size_t f = 0; f < features; ++f) {
+    has_weights |= !from.features[f].weights().empty();
+    ids += from.features[f].count();
+    for (size_t i = 0; i < from.samples && !from.one_each[f]; ++i) {
+      has_counts |= end_of(f, i) != i + 1;
+    }
+  }
+  const size_t fixed = 3 + (has_counts ? features : 0) + 1 + tasks + width;
+  const size_t most = from.samples * fixed + ids * (has_weights ? 3 : 2);
+  if (words.size() < most) words.resize(most);
+  std::vector<const uint64_t*> ids_of(features);
+  for (size_t f = 0; f < features; ++f) ids_of[f] = from.features[f].ids().data();
+  begins.resize(from.samples);
+  uint32_t* next = words.data();
+  for (size_t i = 0; i < from.samples; ++i) {
+    begins[i] = next - words.data();
+    const uint64_t group = i < from.dense.groups.size() ? from.dense.groups[i] : 0;
+    *next++ = (has_counts ? kHasCounts : 0) | (has_weights ? kHasIdWeights : 0) |
+              (group != 0 ? kHasGroup : 0);
+    for (size_t f = 0; f < features && has_counts; ++f) {
+      *next++ = static_cast<uint32_t>(end_of(f, i) - (i == 0 ? 0 : end_of(f, i - 1)));
+    }
+    if (group != 0) next = Put(next, std::span(&group, 1));
+    if (from.is_weighted) next = Put(next, std::span(from.weights).subspan(i, 1));
+    next = Put(next, std::span(from.dense.labels).subspan(i * tasks, tasks));
+    next = Put(next, std::span(from.dense.values).subspan(i * width, width));
+    if (!has_counts) {
+      for (const uint64_t* const all : ids_of) next = Put(next, std::span(all + i, 1));
+    } else {
+      for (size_t f = 0; f < features; ++f) {
+        const size_t begin = i == 0 ? 0 : end_of(f, i - 1);
+        next = Put(next, std::span(ids_of[f] + begin, end_of(f, i) - begin));
+      }
+    }
+    for (size_t f = 0; f < features && has_weights; ++f) {
+      const std::vector<float>& weights = from.features[f].weights();
+      for (size_t id = i == 0 ? 0 : end_of(f, i - 1); id < end_of(f, i); ++id) {
+        const float weight = id < weights.size() ? weights[id] : 1.0F;
+        next = Put(next, std::span(&weight, 1));
+      }
+    }
+  }
+}
+
+void BatchBuilder::AppendPacked(std::span<const uint32_t* const> records) {
+  State& to = *state_;
+  constexpr size_t kAtOnce = 64;                         // Their words stay in a cache.
+  constexpr size_t kLineWords = 16;                      // Words of a cache line.
+  if (to.samples + records.size() > kMaxBatchSamples) {  // Build() fails.
+    to.samples += records.size();
+    return;
+  }
+  if (to.samples + records.size() > to.room_samples) to.MakeRoom(to.samples + records.size());
+  const size_t words = 1 + to.labels.size() + to.dense_row.size() + 2 * to.features.size();
+  for (size_t first = 0; first < records.size(); first += kAtOnce) {
+    const auto some = records.subspan(first, std::min(kAtOnce, records.size() - first));
+    // Records are anywhere in memory.
+    for (const uint32_t* const record : some) {
+      for (size_t word = 0; word < words; word += kLineWords) __builtin_prefetch(record + word);
+    }
+    const bool are_plain =
+        std::ranges::all_of(some, [](const uint32_t* record) { return *record == 0; });
+    are_plain ? to.AppendPlain(some) : to.AppendAny(some);
+  }
+  to.finished_occurrences = to.occurrences;
+}
+
+void BatchBuilder::State::AppendPlain(std::span<const uint32_t* const> records) {
+  const size_t count = records.size();
+  size_t skipped = 1;
+  const auto take = [&](std::vector<float>& all, size_t values) {
+    if (values == 0) return;
+    const size_t before = all.size();
+    all.resize(before + count * values);
+    for (size_t i = 0; i < count; ++i) {
+      Take(records[i] + skipped, std::span(all).subspan(before + i * values, values));
+    }
+    skipped += values;
+  };
+  take(weights, is_weighted ? 1 : 0);
+  take(dense.labels, labels.size());
+  take(dense.values, dense_row.size());
+  occurrences += count * features.size();
+  const bool has_room = occurrences <= kMaxBatchOccurrences;  // Else Build() fails.
+  for (size_t f = 0; f < features.size(); ++f) {
+    const auto before = static_cast<uint32_t>(features[f].count());
+    uint32_t* const ends_here = ends.data() + f * room_samples + samples;
+    if (!has_room) {
+      std::fill_n(ends_here, count, before);
+      continue;
+    }
+    const std::span<uint64_t> ids = features[f].Extend(count);
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(&ids[i], records[i] + skipped + 2 * f, sizeof(uint64_t));
+    }
+    std::iota(ends_here, ends_here + count, before + 1);
+  }
+  samples += count;
+}
+
+void BatchBuilder::State::AppendAny(std::span<const uint32_t* const> records) {
+  for (const uint32_t* next : records) {
+    const uint32_t flags = *next++;
+    const uint32_t* const counts = (flags & kHasCounts) != 0 ? next : nullptr;
+    if (counts != nullptr) next += features.size();
+    if ((flags & kHasGroup) != 0) {
+      dense.groups.resize(samples);
+      next = Take(next, std::span(&dense.groups.emplace_back(), 1));
+    }
+    const auto take = [&next](std::vector<float>& all, size_t count) {
+      all.resize(all.size() + count);
+      next = Take(next, std::span(all).last(count));
+    };
+    take(weights, is_weighted ? 1 : 0);
+    take(dense.labels, labels.size());
+    take(dense.values, dense_row.size());
+    size_t ids = features.size();
+    if (counts != nullptr) ids = std::reduce(counts, counts + features.size(), size_t{0});
+    occurrences += ids;
+    const bool has_room = occurrences <= kMaxBatchOccurrences;  // Else Build() fails.
+    const uint32_t* factors = next + 2 * ids;
+    for (size_t f = 0; f < features.size(); ++f) {
+      const uint32_t count = !has_room ? 0 : counts == nullptr ? 1 : counts[f];
+      for (uint32_t k = 0; k < count; ++k) {
+        uint64_t id = 0;
+        next = Take(next, std::span(&id, 1));
+        float factor = 1;
+        if ((flags & kHasIdWeights) != 0) factors = Take(factors, std::span(&factor, 1));
+        factor == 1.0F ? features[f].Add(id) : features[f].AddWeighted(id, factor);
+      }
+      ends[f * room_samples + samples] = static_cast<uint32_t>(features[f].count());
+    }
+    ++samples;
+  }
 }
 
 void BatchBuilder::SetIds(size_t feature, std::vector<uint64_t>& ids,

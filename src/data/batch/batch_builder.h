@@ -57,6 +57,14 @@ class BatchBuilder {
   // been set here. Requires that no sample is open.
   void Append(const BatchBuilder& other, size_t first, size_t count);
 
+  // Writes the finished samples as records, in which a sample's values are side by side. words:
+  // gets the records, and grows if need be. begins: gets the begin of each record in `words`.
+  void Pack(std::vector<uint32_t>& words, std::vector<size_t>& begins) const;
+
+  // Adds samples that Pack() of a builder of the same shape has written, as if they had been set
+  // here. records: where each one begins. Requires that no sample is open.
+  void AppendPacked(std::span<const uint32_t* const> records);
+
   // Sets the ids of a feature for all finished samples; AddId then no longer adds any. `ids` gets a
   // buffer for reuse, with any content. ends: where each sample ends in `ids`; empty: each sample
   // has one id. Requires that the samples are only appended to other builders.

@@ -1,6 +1,7 @@
 #include "data/batch/data_position.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -36,7 +37,7 @@ bool ReadRows(const std::string& field, std::vector<RowNumber>& rows) {
   return true;
 }
 
-// Reads "places=ROW:FILE:AT:AT:AT:AT,...".
+// Reads "places=ROW:FILE:AT:AT:AT:AT,...", some with ":WINDOW".
 bool ReadPlaces(const std::string& field, std::vector<ReadPlace>& places) {
   constexpr std::string_view kName = "places=";
   if (!field.starts_with(kName)) return false;
@@ -45,8 +46,11 @@ bool ReadPlaces(const std::string& field, std::vector<ReadPlace>& places) {
   for (size_t i = 0; i < texts.size(); ++i) {
     ReadPlace& place = places[i];
     const std::vector<std::string> numbers = absl::StrSplit(texts[i], ':');
-    if (numbers.size() != 2 + place.at.size() || !absl::SimpleAtoi(numbers[0], &place.row) ||
-        !absl::SimpleAtoi(numbers[1], &place.file)) {
+    const size_t least = 2 + place.at.size();
+    const bool has_window = numbers.size() == least + 1;
+    if ((numbers.size() != least && !has_window) || !absl::SimpleAtoi(numbers[0], &place.row) ||
+        !absl::SimpleAtoi(numbers[1], &place.file) ||
+        (has_window && !absl::SimpleAtoi(numbers[least], &place.window))) {
       return false;
     }
     for (size_t k = 0; k < place.at.size(); ++k) {
@@ -54,6 +58,20 @@ bool ReadPlaces(const std::string& field, std::vector<ReadPlace>& places) {
     }
   }
   return true;
+}
+
+// Reads "shuffle=EPOCH:ROWS,EPOCH:ROWS".
+bool ReadWindows(const std::string& field, std::map<uint32_t, uint64_t>& windows) {
+  constexpr std::string_view kName = "shuffle=";
+  if (!field.starts_with(kName)) return false;
+  const std::vector<std::string> texts = absl::StrSplit(field.substr(kName.size()), ',');
+  return std::ranges::all_of(texts, [&windows](const std::string& text) {
+    const std::vector<std::string> numbers = absl::StrSplit(text, ':');
+    uint32_t epoch = 0;
+    uint64_t rows = 0;
+    return numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &epoch) &&
+           absl::SimpleAtoi(numbers[1], &rows) && windows.emplace(epoch, rows).second;
+  });
 }
 
 constexpr char kStream[] = "stream=";
@@ -148,6 +166,7 @@ std::vector<uint64_t> DataPosition::Numbers() const {
     const ReadPlace& place = reading.places[share];
     numbers.insert(numbers.end(), {next.epoch, next.row, place.row, place.file});
     numbers.insert(numbers.end(), place.at.begin(), place.at.end());
+    numbers.push_back(place.window);
   }
   return numbers;
 }
@@ -155,7 +174,7 @@ std::vector<uint64_t> DataPosition::Numbers() const {
 void DataPosition::Merge(std::span<const uint64_t> numbers) {
   Reading& reading = readings_.back();
   // Numbers per share: of `next` and of the place.
-  constexpr size_t kNumbers = 4 + std::tuple_size_v<decltype(ReadPlace::at)>;
+  constexpr size_t kNumbers = 5 + std::tuple_size_v<decltype(ReadPlace::at)>;
   SIMURGH_CHECK_EQ(numbers.size(), 1 + kNumbers * reading.next.size());
   files_ = std::max(files_, static_cast<uint32_t>(numbers[0]));
   for (size_t share = 0; share < reading.next.size(); ++share) {
@@ -164,8 +183,8 @@ void DataPosition::Merge(std::span<const uint64_t> numbers) {
     if (next <= reading.next[share]) continue;
     reading.next[share] = next;
     ReadPlace& place = reading.places[share];
-    place = {.row = one[2], .file = one[3]};
-    std::ranges::copy(one.subspan(4), place.at.begin());
+    place = {.row = one[2], .file = one[3], .window = one.back()};
+    std::ranges::copy(one.subspan(4, place.at.size()), place.at.begin());
   }
   Forget();
 }
@@ -175,6 +194,23 @@ const DataPosition::Reading& DataPosition::FirstReading() const {
 }
 
 RowNumber DataPosition::first() const { return FirstReading().min(); }
+
+RowNumber DataPosition::BeginOf(const Division& division, uint32_t share) const {
+  return division == this->division() ? next(share) : first();
+}
+
+uint64_t DataPosition::window(uint32_t epoch) const {
+  const auto after = windows_.upper_bound(epoch);
+  return after == windows_.begin() ? 0 : std::prev(after)->second;
+}
+
+void DataPosition::SetWindow(uint64_t rows) {
+  RowNumber last;
+  for (const Reading& reading : readings_) last = std::max(last, reading.max());
+  const uint32_t from = last.row == 0 ? last.epoch : last.epoch + 1;
+  windows_.erase(windows_.lower_bound(from), windows_.end());
+  if (rows != window(from)) windows_[from] = rows;
+}
 
 ReadPlace DataPosition::PlaceOf(const Division& division, uint32_t share, uint32_t epoch) const {
   const Reading& last = readings_.back();
@@ -205,6 +241,9 @@ uint64_t DataPosition::EndOfRead(uint32_t epoch) const {
 
 std::string DataPosition::ToText() const {
   std::string text = absl::StrCat("version=2 files=", files_, " turn=", turn_);
+  if (!windows_.empty()) {
+    absl::StrAppend(&text, " shuffle=", absl::StrJoin(windows_, ",", absl::PairFormatter(":")));
+  }
   if (!offsets_.empty()) absl::StrAppend(&text, "\n", kStream, OffsetsText(offsets_));
   for (const Reading& reading : readings_) {
     const auto format = [](std::string* out, const RowNumber& row) {
@@ -212,6 +251,7 @@ std::string DataPosition::ToText() const {
     };
     const auto format_place = [](std::string* out, const ReadPlace& place) {
       absl::StrAppend(out, place.row, ":", place.file, ":", absl::StrJoin(place.at, ":"));
+      if (place.window > 0) absl::StrAppend(out, ":", place.window);
     };
     absl::StrAppend(&text, "\nbatch_size=", reading.division.batch_size,
                     " piece_batches=", reading.division.piece_batches,
@@ -228,8 +268,11 @@ StatusOr<DataPosition> DataPosition::FromText(const std::string& text) {
   std::vector<std::string> head = absl::StrSplit(lines[0], ' ');
   const bool has_places = head[0] == "version=2";
   if (has_places) head.erase(head.begin());
-  bool valid = head.size() == 2 && ReadNumber(head[0], "files=", position.files_) &&
-               ReadNumber(head[1], "turn=", position.turn_);
+  const bool has_windows = head.size() == 3;
+  bool valid = (head.size() == 2 || has_windows) &&
+               ReadNumber(head[0], "files=", position.files_) &&
+               ReadNumber(head[1], "turn=", position.turn_) &&
+               (!has_windows || ReadWindows(head[2], position.windows_));
   for (size_t i = 1; i < lines.size() && valid; ++i) {
     if (i == 1 && lines[i].starts_with(kStream)) {
       SIMURGH_ASSIGN_OR_RETURN(position.offsets_,

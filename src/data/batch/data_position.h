@@ -14,8 +14,9 @@
 
 namespace simurgh {
 
-// A row of the training data. Rows are counted from 0 over all files of an epoch; bad rows and
-// negatives that are not kept count, too.
+// A row of the training data. Rows are counted from 0 over all files of an epoch, in the order of
+// training; bad rows and negatives that are not kept count, too. In a shuffled epoch, a window has
+// the same numbers as in the files, in another order.
 struct RowNumber {
   uint32_t epoch = 0;
   uint64_t row = 0;
@@ -26,9 +27,13 @@ struct RowNumber {
 // A row at which reading can begin, without the rows before it. Only the reader of the format
 // interprets it.
 struct ReadPlace {
-  uint64_t row = 0;  // Number of the row in the epoch.
-  uint64_t file = 0;
+  static constexpr uint64_t kNoFile = ~uint64_t{0};
+
+  uint64_t row = 0;                 // Number of the row in the epoch.
+  uint64_t file = 0;                // kNoFile: reading begins with the first file.
   std::array<uint64_t, 4> at = {};  // Place in the file.
+  // Number of rows of the shuffled window that begins there, if the data ended before it was full.
+  uint64_t window = 0;
 
   bool operator==(const ReadPlace&) const = default;
 };
@@ -119,10 +124,17 @@ class DataPosition {
   RowNumber first() const;
   // Returns the number of files that have been opened.
   uint32_t files() const { return files_; }
-  // Returns where a reader of a share begins, at or before its first unread row of the epoch.
+  // Returns the first row that a reader of a share may have to read.
+  RowNumber BeginOf(const Division& division, uint32_t share) const;
+  // Returns where a reader of a share begins, at or before its first unread row of the epoch. In a
+  // shuffled epoch a window begins there.
   ReadPlace PlaceOf(const Division& division, uint32_t share, uint32_t epoch) const;
   // Forgets where rows are, so that readers begin with the first file. Read rows stay so.
   void ForgetPlaces();
+  // Returns the rows of a window within which the epoch's rows are shuffled; 0: they are not.
+  uint64_t window(uint32_t epoch) const;
+  // Sets the rows of a window, from the first epoch on of which no row has been read.
+  void SetWindow(uint64_t rows);
   // Returns the share whose batch follows, where one reader takes batches of all shares in turn.
   uint32_t turn() const { return turn_; }
 
@@ -133,7 +145,7 @@ class DataPosition {
   // Returns one line of numbers, one of a stream's offsets, if there are any, then a line for each
   // division, the present one last.
   std::string ToText() const;
-  // Parses a ToText(), also of version 1, which has no places.
+  // Parses a ToText(), also of version 1, which has no places, and of positions without windows.
   // Errors: DATA_LOSS for another text.
   static StatusOr<DataPosition> FromText(const std::string& text);
 
@@ -161,7 +173,8 @@ class DataPosition {
   uint32_t files_ = 0;
   uint32_t turn_ = 0;
   StreamOffsets offsets_;
-  std::vector<Reading> readings_;  // The last one continues. Divisions differ.
+  std::map<uint32_t, uint64_t> windows_;  // Rows of a window, from an epoch on.
+  std::vector<Reading> readings_;         // The last one continues. Divisions differ.
 };
 
 }  // namespace simurgh

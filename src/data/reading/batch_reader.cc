@@ -134,10 +134,9 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
   SIMURGH_CHECK_LT(options.share, options.shares);
   SIMURGH_CHECK_LT(0U, options.threads);
   const uint32_t threads = std::ranges::all_of(files, IsReadAhead) ? options.threads : 1;
-  SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, threads));
   return OpenFileReader(
-      config, std::move(consumers), files, [&] { return NewBuilder(config, features); }, batch_size,
-      options);
+      config, [=] { return ConsumersOf(config, features, threads); }, files,
+      [=] { return NewBuilder(config, features); }, batch_size, options);
 }
 
 StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config,

@@ -174,10 +174,11 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
   std::vector<std::unique_ptr<RowConsumer>> observer;
   observer.push_back(std::make_unique<ObservingSink>(max_rows, observed, std::move(taking),
                                                      BatchBuilder(features.size(), dense_width)));
-  SIMURGH_ASSIGN_OR_RETURN(const auto reader,
-                           OpenFileReader(config, std::move(observer), config.train,
-                                          [&] { return BatchBuilder(0, dense_width, labels); },
-                                          kRowsAtOnce, {.identities = identities}));
+  const ReadOptions options{.identities = identities};
+  SIMURGH_ASSIGN_OR_RETURN(auto source, OpenRowSource(config, config.train, options, {}));
+  const auto reader = NewSourceReader(
+      config, std::move(source), std::move(observer),
+      [&] { return BatchBuilder(0, dense_width, labels); }, kRowsAtOnce, options);
   for (uint64_t rows = 0; rows < max_rows;) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
     if (!batch.has_value()) break;

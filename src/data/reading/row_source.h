@@ -154,9 +154,12 @@ StatusOr<std::unique_ptr<BatchReader>> NewReaderOf(const DataConfig& config,
                                                    std::unique_ptr<RowSource> source,
                                                    size_t batch_size, const ReadOptions& options);
 
+// Makes one consumer for each thread that parses rows.
+using MakeConsumers = std::function<StatusOr<std::vector<std::unique_ptr<RowConsumer>>>()>;
+
 // Opens the first of the files, and reads their rows in batches: see NewSourceReader().
 StatusOr<std::unique_ptr<BatchReader>> OpenFileReader(
-    const DataConfig& config, std::vector<std::unique_ptr<RowConsumer>> consumers,
+    const DataConfig& config, const MakeConsumers& make_consumers,
     const std::vector<std::string>& files, const std::function<BatchBuilder()>& make_builder,
     size_t batch_size, const ReadOptions& options);
 

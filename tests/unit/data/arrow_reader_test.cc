@@ -140,14 +140,17 @@ TEST_CASE("Files of both formats and every layout have the rows of the CSV file"
 
 TEST_CASE("Reading continues behind every batch of every share") {
   const std::vector<std::string> files{Path("half0.parquet"), Path("half1.parquet")};
+  const uint64_t window = GENERATE(0U, 150U);
   for (const uint32_t shares : {1U, 3U}) {
+    DataPosition start({.batch_size = 37, .piece_batches = 2, .shares = shares});
+    start.SetWindow(window);
     for (uint32_t share = 0; share < shares; ++share) {
-      ReadOptions options{.share = share, .shares = shares, .piece_batches = 2};
+      ReadOptions options{.share = share, .shares = shares, .piece_batches = 2, .read = &start};
       const std::vector<Batch> all = ReadAll(Format::kParquet, files, 37, options);
       CheckSame(all, ReadAll(Format::kCsv, {Path("rows.csv")}, 37, options));
       if (shares == 1) CHECK(all.back().progress.rows == 1'000);
       for (size_t i = 0; i < all.size(); ++i) {
-        DataPosition position({.batch_size = 37, .piece_batches = 2, .shares = shares});
+        DataPosition position = start;
         position.Advance(all[i].progress);
         options.read = &position;
         CheckSame(ReadAll(Format::kParquet, files, 37, options), all, i + 1);

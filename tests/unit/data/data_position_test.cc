@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
@@ -26,6 +27,7 @@ constexpr double kKept = 0.6;
 struct Input {
   std::vector<std::string> files;
   uint64_t seed;
+  uint32_t threads = 1;
 };
 
 // What was read of each epoch: the lines that were parsed, and the samples of batches.
@@ -59,17 +61,18 @@ class Share {
  private:
   void Open() {
     const Division& division = begin_.division();
-    auto reader = OpenBatchReader(LabelAndNumber(), {}, input_.files, division.batch_size,
-                                  {.keep_negatives = kKept,
-                                   .seed = input_.seed,
-                                   .share = share_,
-                                   .shares = division.shares,
-                                   .piece_batches = division.piece_batches,
-                                   .read = &begin_,
-                                   .epoch = epoch_,
-                                   .on_row = [this, epoch = epoch_](std::string_view line, bool) {
-                                     seen_.lines[epoch].emplace_back(line);
-                                   }});
+    auto reader = OpenBatchReader(
+        LabelAndNumber(), {}, input_.files, division.batch_size,
+        {.keep_negatives = kKept,
+         .seed = input_.seed,
+         .share = share_,
+         .shares = division.shares,
+         .piece_batches = division.piece_batches,
+         .read = &begin_,
+         .epoch = epoch_,
+         .on_row = [this, epoch = epoch_](std::string_view line,
+                                          bool) { seen_.lines[epoch].emplace_back(line); },
+         .threads = input_.threads});
     REQUIRE(reader.ok());
     reader_ = *std::move(reader);
   }
@@ -111,7 +114,7 @@ DataPosition Train(const Input& input, const DataPosition& begin, uint64_t batch
 }
 
 Input RandomInput(Random& random, const TemporaryFolder& folder, uint64_t seed) {
-  Input input{.seed = seed};
+  Input input{.seed = seed, .threads = static_cast<uint32_t>(random.Below(4) == 0 ? 3 : 1)};
   uint64_t row = 0;
   for (uint64_t file = 0; file < 1 + random.Below(3); ++file) {
     std::string text;
@@ -125,6 +128,11 @@ Input RandomInput(Random& random, const TemporaryFolder& folder, uint64_t seed) 
     input.files.push_back(folder.Write(std::to_string(file) + ".csv", text));
   }
   return input;
+}
+
+uint64_t RandomWindow(Random& random) {
+  constexpr uint64_t kWindows[] = {0, 1, 5, 64, 10'000};
+  return kWindows[random.Below(std::size(kWindows))];
 }
 
 TEST_CASE("Every row is read once an epoch, whatever numbers of readers follow each other") {
@@ -146,7 +154,8 @@ TEST_CASE("Every row is read once an epoch, whatever numbers of readers follow e
     const uint64_t stops = random.Below(6);
     for (uint64_t stop = 0; stop <= stops; ++stop) {
       Seen part;
-      const DataPosition begin = position.ContinueWith(division());
+      DataPosition begin = position.ContinueWith(division());
+      begin.SetWindow(RandomWindow(random));
       position = Train(input, begin, stop < stops ? random.Below(30) : 1'000'000, part);
       // Rows of batches of this part, and bad or dropped ones. The batch after the last one is not
       // read ahead here, so parsed lines are those up to the position.
@@ -179,14 +188,115 @@ TEST_CASE("With the same division, reading goes on with the same batches") {
                             .piece_batches = static_cast<uint32_t>(1 + random.Below(3)),
                             .shares = static_cast<uint32_t>(1 + random.Below(5))};
     Seen whole;
-    Train(input, DataPosition(division), 1'000'000, whole);
-    Seen parts;
     DataPosition position(division);
+    position.SetWindow(RandomWindow(random));
+    Train(input, position, 1'000'000, whole);
+    Seen parts;
     for (const bool last : {false, false, true}) {
       const uint64_t batches = last ? 1'000'000 : random.Below(40);
       position = Train(input, position.ContinueWith(division), batches, parts);
     }
     REQUIRE(parts.batches == whole.batches);
+  }
+}
+
+// Returns the numbers of the good rows of each epoch in the order of training.
+std::vector<std::vector<float>> Order(const Input& input, const Division& division,
+                                      uint64_t window) {
+  DataPosition position(division);
+  position.SetWindow(window);
+  std::vector<std::vector<float>> epochs;
+  for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
+    std::vector<std::unique_ptr<BatchReader>> readers;
+    for (uint32_t share = 0; share < division.shares; ++share) {
+      auto reader = OpenBatchReader(LabelAndNumber(), {}, input.files, division.batch_size,
+                                    {.seed = input.seed,
+                                     .share = share,
+                                     .shares = division.shares,
+                                     .piece_batches = division.piece_batches,
+                                     .read = &position,
+                                     .epoch = epoch,
+                                     .threads = input.threads});
+      REQUIRE(reader.ok());
+      readers.push_back(*std::move(reader));
+    }
+    std::vector<float>& rows = epochs.emplace_back();
+    for (size_t batches = 1; batches > 0;) {
+      batches = 0;
+      for (const auto& reader : readers) {
+        for (uint32_t piece = 0; piece < division.piece_batches; ++piece) {
+          const auto batch = reader->Next();
+          REQUIRE(batch.ok());
+          if (!batch->has_value()) break;
+          ++batches;
+          const std::vector<float>& values = (*batch)->dense.values;
+          rows.insert(rows.end(), values.begin(), values.end());
+        }
+      }
+    }
+  }
+  return epochs;
+}
+
+TEST_CASE("A shuffled order depends on seed, epoch and window only") {
+  const TemporaryFolder folder;
+  std::string first;
+  std::string second;
+  for (int row = 0; row < 500; ++row) first += "1," + std::to_string(row) + "\n";
+  for (int row = 500; row < 730; ++row) second += "0," + std::to_string(row) + "\n";
+  Input input{.files = {folder.Write("a.csv", first), folder.Write("b.csv.gz", Gzip(second))},
+              .seed = 7};
+  constexpr uint64_t kWindow = 200;
+  const auto orders = Order(input, {.batch_size = 12}, kWindow);
+  for (const std::vector<float>& order : orders) {
+    REQUIRE(order.size() == 730);
+    for (size_t begin = 0; begin < order.size(); begin += kWindow) {
+      const size_t end = std::min<size_t>(begin + kWindow, order.size());
+      std::vector<float> rows(order.begin() + begin, order.begin() + end);
+      CHECK(!std::ranges::is_sorted(rows));
+      std::ranges::sort(rows);
+      for (size_t i = begin; i < end; ++i) REQUIRE(rows[i - begin] == static_cast<float>(i));
+    }
+  }
+  CHECK(orders[0] != orders[1]);
+  CHECK(orders[1] != orders[2]);
+  for (const uint32_t shares : {1, 2, 5}) {
+    for (const uint32_t piece : {1, 3}) {
+      for (const uint32_t threads : {1, 4}) {
+        input.threads = threads;
+        CHECK(Order(input, {.batch_size = 4, .piece_batches = piece, .shares = shares}, kWindow) ==
+              orders);
+      }
+    }
+  }
+  input.seed = 8;
+  CHECK(Order(input, {.batch_size = 12}, kWindow) != orders);
+}
+
+TEST_CASE("Files that are added while the last window is read are read after it") {
+  const TemporaryFolder folder;
+  std::string text;
+  std::string more;
+  for (int row = 0; row < 90; ++row) text += "1," + std::to_string(row) + "\n";
+  for (int row = 90; row < 260; ++row) more += "1," + std::to_string(row) + "\n";
+  for (const uint32_t shares : {1, 3}) {
+    Input input{.files = {folder.Write("a.csv", text)}, .seed = 3};
+    DataPosition position(Division{.batch_size = 4, .piece_batches = 1, .shares = shares});
+    position.SetWindow(64);
+    Seen seen;
+    position = Train(input, position, 19, seen);  // 76 rows.
+    const auto places = [&] { return position.ToText(); };
+    INFO(places());
+    input.files.push_back(folder.Write("b.csv", more));
+    position.SetWindow(50);  // Of the next epoch.
+    CHECK(position.window(0) == 64);
+    CHECK(position.window(1) == 50);
+    Train(input, position.ContinueWith(position.division()), 1'000'000, seen);
+    seen.Sort();
+    for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
+      CHECK(std::ranges::adjacent_find(seen.lines[epoch]) == seen.lines[epoch].end());
+      CHECK(seen.lines[epoch].size() == 260);
+    }
   }
 }
 
@@ -273,6 +383,48 @@ TEST_CASE("Texts that are no position are refused") {
         "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places="}) {
     CAPTURE(text);
     CHECK(absl::IsDataLoss(DataPosition::FromText(text).status()));
+  }
+}
+
+TEST_CASE("A position has the windows of its epochs") {
+  DataPosition position(Division{.batch_size = 4, .piece_batches = 1, .shares = 1});
+  const std::string plain = position.ToText();
+  position.SetWindow(0);
+  CHECK(position.ToText() == plain);
+  position.SetWindow(100);
+  CHECK(position.window(0) == 100);
+  CHECK(position.ToText() ==
+        "version=2 files=0 turn=0 shuffle=0:100\n"
+        "batch_size=4 piece_batches=1 next=0:0 places=0:0:0:0:0:0");
+  position.Advance({.files = 1, .next = {2, 30}, .place = {.row = 0, .file = 1, .window = 40}});
+  position.SetWindow(100);
+  CHECK(position.ToText() ==
+        "version=2 files=1 turn=0 shuffle=0:100\n"
+        "batch_size=4 piece_batches=1 next=2:30 places=0:1:0:0:0:0:40");
+  position.SetWindow(7);
+  position.SetWindow(0);
+  CHECK(position.window(2) == 100);
+  CHECK(position.window(3) == 0);
+  CHECK(position.ToText().starts_with("version=2 files=1 turn=0 shuffle=0:100,3:0\n"));
+  const auto restored = DataPosition::FromText(position.ToText());
+  REQUIRE(restored.ok());
+  CHECK(*restored == position);
+  DataPosition merged(Division{.batch_size = 4, .piece_batches = 1, .shares = 1});
+  merged.Merge(position.Numbers());
+  CHECK(merged.PlaceOf(merged.division(), 0, 2).window == 40);
+  // A model of an earlier version ends its epoch without a shuffle.
+  DataPosition old =
+      *DataPosition::FromText("files=1 turn=0\nbatch_size=4 piece_batches=1 next=1:12");
+  old.SetWindow(50);
+  CHECK(old.window(1) == 0);
+  CHECK(old.window(2) == 50);
+  for (const char* wrong :
+       {"shuffle=", "shuffle=0", "shuffle=0:1,", "shuffle=0:1,0:2", "shuffle=0:-1"}) {
+    CHECK(absl::IsDataLoss(
+        DataPosition::FromText(absl::StrCat("version=2 files=2 turn=0 ", wrong,
+                                            "\nbatch_size=1 piece_batches=1 next=0:1 "
+                                            "places=0:0:0:0:0:0"))
+            .status()));
   }
 }
 

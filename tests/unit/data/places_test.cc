@@ -178,6 +178,7 @@ TEST_CASE("Reading continues at every batch of every format") {
   const Compress compress =
       GENERATE(values<Compress>({Plain, Gzip, Zstd, Parts<Gzip>, Parts<Zstd>}));
   const uint32_t shares = GENERATE(1U, 3U);
+  const uint64_t window = GENERATE(0U, 40U);
   for (const Example& example : Examples()) {
     INFO(example.name);
     const TemporaryFolder folder;
@@ -191,12 +192,14 @@ TEST_CASE("Reading continues at every batch of every format") {
     }
     const Division division{.batch_size = kBatchSize, .piece_batches = 2, .shares = shares};
     const bool is_plain = compress == Compress(Plain);
+    DataPosition start(division);
+    start.SetWindow(window);
     for (uint32_t share = 0; share < shares; ++share) {
-      const Read whole = ReadShare(example, files, division, share, nullptr);
+      const Read whole = ReadShare(example, files, division, share, &start);
       REQUIRE(whole.batches.size() > 100 / kBatchSize / shares);
       for (size_t batch = 0; batch < whole.batches.size(); ++batch) {
         INFO("share " << share << ", batch " << batch);
-        DataPosition position(division);
+        DataPosition position = start;
         position.Advance(whole.progress[batch]);
         const auto restored = DataPosition::FromText(position.ToText());
         REQUIRE(restored.ok());

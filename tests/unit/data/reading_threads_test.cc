@@ -88,12 +88,15 @@ TEST_CASE("Batches do not depend on the number of reading threads") {
       folder.Write("c.csv.gz", Gzip(Rows(5'001, 2'000))), folder.Write("d.csv", Rows(7'001, 700))};
   const size_t batch_size = GENERATE(1, 100, 1'500);
   const uint32_t shares = GENERATE(1U, 3U);
+  DataPosition position;
+  position.SetWindow(GENERATE(0U, 3'000U));
   for (uint32_t share = 0; share < shares; ++share) {
     ReadOptions options{.keep_negatives = share == 0 ? 0.5 : 1.0,
                         .seed = 7,
                         .share = share,
                         .shares = shares,
-                        .piece_batches = 2};
+                        .piece_batches = 2,
+                        .read = &position};
     const std::vector<std::string> one = ReadAll(Config(), files, options, batch_size);
     REQUIRE(one.size() > 7'700 / shares / 2);
     for (const uint32_t threads : {2, 5}) {
