@@ -21,7 +21,9 @@ constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};
 const LayerConfig* LayerOnCpu(const ModelConfig& model) {
   for (const TowerConfig& tower : model.towers) {
     for (const LayerConfig& layer : tower.layers) {
-      if (ReadsSequence(layer)) return &layer;
+      using Kind = LayerConfig::Kind;
+      const bool has_dice = layer.kind == Kind::kAttention && layer.activation == Kind::kDice;
+      if (layer.kind == Kind::kSelfAttention || has_dice) return &layer;
     }
   }
   return nullptr;
@@ -32,8 +34,9 @@ const LayerConfig* LayerOnCpu(const ModelConfig& model) {
 StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
                                                        const DenseNetworkOptions& options) {
   if (const LayerConfig* layer = LayerOnCpu(model); layer != nullptr) {
-    const std::string reason = absl::StrCat("the layer ", NameOf(layer->kind),
-                                            " has no CUDA kernels; set nn_worker.device: cpu");
+    const std::string reason =
+        absl::StrCat("the layer ", NameOf(layer->kind),
+                     " has no CUDA kernels for this model; set nn_worker.device: cpu");
     if (options.device == ComputeDevice::kCuda) return absl::InvalidArgumentError(reason);
     return absl::NotFoundError(reason);
   }

@@ -48,12 +48,9 @@ again = simurgh("predict", "--model", "letters-model", "--input", "letters.test.
                 "scores.csv", "--evaluate")
 expect(abs(again.value("test_auc") - attended) < 1e-4, again.all)
 
-# A device cannot compute attention.
-done = simurgh("train", "letters.yaml", "--set", "nn_worker.device=auto", "--set",
-               "training.max_steps=3", "--set", "checkpoint.directory=auto-model")
-done = simurgh("train", "letters.yaml", "--set", "nn_worker.device=cuda", "--set",
-               "checkpoint.directory=cuda-model", code=None)
-expect(done.code != 0 and "set nn_worker.device: cpu" in done.all, done.all[-2000:])
+# A device computes attention, where there is one.
+simurgh("train", "letters.yaml", "--set", "nn_worker.device=auto", "--set",
+        "training.max_steps=3", "--set", "checkpoint.directory=auto-model")
 
 # Integers, and names that tell nothing: the lists are pooled.
 done, text = made("integers", ("movie", "recently_viewed_movies"), "")

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "nn/cuda/attention.h"
 #include "nn/cuda/batch_norm_kernels.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
@@ -11,6 +12,7 @@
 #include "nn/cuda/products.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/cuda/sequence_kernels.h"
 #include "nn/cuda/slope_kernels.h"
 #include "nn/cuda/tensors.h"
 
@@ -28,12 +30,14 @@ class Layers {
         seed_(seed),
         executor_(executor),
         tensors_(tensors),
-        products_(plan, executor, tensors) {}
+        products_(plan, executor, tensors),
+        attention_(plan, executor, tensors) {}
 
   // weights: in the layout of parameters(); products use their copies in tensors.
   void TakeWeights(std::span<const float> weights) {
     weights_ = weights;
     products_.UseWeights(weights);
+    attention_.UseWeights(weights);
   }
 
   // ranks: null in prediction.
@@ -123,10 +127,17 @@ class Layers {
         }
         return executor_.ForEachSum(input.rows * layer.output_width,
                                     SumOfPart<T, T>{input, tensors_.View(memory.output)});
-      case LayerConfig::Kind::kMean:
-      case LayerConfig::Kind::kLast:
+      case LayerConfig::Kind::kMean: {
+        const Matrix<T> output = tensors_.View(memory.output);
+        return Cells(MeanCell<T>{RowsOf(layer, input), output}, output);
+      }
+      case LayerConfig::Kind::kLast: {
+        const Matrix<T> output = tensors_.View(memory.output);
+        return Cells(LastCell<T>{RowsOf(layer, input), output}, output);
+      }
       case LayerConfig::Kind::kAttention:
-      default:
+        return attention_.Forward(t, i, input);
+      case LayerConfig::Kind::kSelfAttention:
         return;  // CreateNetwork takes models with them to the CPU.
     }
   }
@@ -172,6 +183,9 @@ class Layers {
     }
     if (layer.config.kind == LayerConfig::Kind::kBilinear) {
       return products_.BilinearBackward(t, i, input, needs_input_gradient);
+    }
+    if (layer.config.kind == LayerConfig::Kind::kAttention) {
+      return attention_.Backward(t, i, input);
     }
     // The first layer of a tower may have no memory for an input gradient.
     if (layer.has_statistics) StatisticsGradients(layer, input, dy, ranks);
@@ -259,9 +273,11 @@ class Layers {
       case LayerConfig::Kind::kSum:
         return Cells(SumBackwardCell<T>{dy, dx}, dx);
       case LayerConfig::Kind::kMean:
+        return Cells(MeanBackwardCell<T>{RowsOf(layer, input), dy, dx}, dx);
       case LayerConfig::Kind::kLast:
+        return Cells(LastBackwardCell<T>{RowsOf(layer, input), dy, dx}, dx);
       case LayerConfig::Kind::kAttention:
-      default:
+      case LayerConfig::Kind::kSelfAttention:
         return;  // CreateNetwork takes models with them to the CPU.
     }
   }
@@ -277,6 +293,9 @@ class Layers {
     if (i >= plan_.towers[t].layers.size()) return false;
     const LayerPlan& layer = plan_.towers[t].layers[i];
     return layer.is_in_place && layer.config.rate > 0.0F;
+  }
+  static SequenceRows<T> RowsOf(const LayerPlan& layer, const Matrix<const T>& input) {
+    return {input, layer.places, layer.row_width};
   }
   DropoutMask MaskOf(const LayerPlan& layer) const {
     return DropoutMask::Of(layer.config.rate, DropoutLayer(seed_, layer.stream));
@@ -428,6 +447,7 @@ class Layers {
   Executor& executor_;
   Tensors<T>& tensors_;
   Products<Executor, T> products_;
+  Attention<Executor, T> attention_;
   std::span<const float> weights_;
 };
 

@@ -134,6 +134,29 @@ void AddBlocks(const LayerPlan& layer, const WeightCopies& copies,
   SIMURGH_CHECK_EQ(first, layer.parameter_offset + layer.parameter_count);
 }
 
+void PlanAttention(const LayerPlan& layer, size_t rows, size_t element_bytes,
+                   RegionPlanner& planner, LayerMemory& memory) {
+  const size_t places = rows * layer.places;
+  const auto add = [&](size_t columns) {
+    return planner.AddMatrix(places, columns, element_bytes);
+  };
+  const auto add_column = [&](size_t bytes) {
+    return MatrixRegion{.region = planner.Add(places * bytes), .columns = 1, .stride = 1};
+  };
+  memory.pairs = add(layer.inner.front().input_width);
+  memory.pair_gradients = add(layer.inner.front().input_width);
+  memory.row_weights = add_column(sizeof(float));
+  memory.row_slopes = add_column(sizeof(float));
+  memory.score_gradients = add_column(element_bytes);
+  for (const LayerPlan& inner : std::span(layer.inner).first(layer.inner.size() - 1)) {
+    InnerMemory result{.output = add(inner.output_width), .gradient = add(inner.output_width)};
+    if (inner.config.kind == Kind::kLinear) {
+      result.weight = planner.AddMatrix(inner.input_width, inner.output_width, element_bytes);
+    }
+    memory.inner_layers.push_back(result);
+  }
+}
+
 // Adds a layer to the tower.
 void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
                size_t element_bytes, RegionPlanner& planner, TowerMemory& memory) {
@@ -180,6 +203,8 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
       result.inner = planner.AddMatrix(rows, layer.config.rank, element_bytes);
       result.inner_gradient = planner.AddMatrix(rows, layer.config.rank, element_bytes);
     }
+  } else if (kind == Kind::kAttention) {
+    PlanAttention(layer, rows, element_bytes, planner, result);
   } else if (kind == Kind::kFm) {
     result.vector_sums = planner.AddMatrix(rows, layer.config.width, sizeof(float));
   } else if (kind == Kind::kLayerNorm) {
@@ -233,9 +258,23 @@ size_t WidestLayer(const ModelPlan& plan) {
     for (const LayerPlan& layer : tower.layers) {
       widest = std::max(widest, layer.output_width);
       if (layer.output_width == 1) widest = std::max(widest, layer.input_width + 1);
+      for (const LayerPlan& inner : layer.inner) {
+        widest = std::max({widest, inner.output_width, inner.input_width + 1});
+      }
     }
   }
   return widest;
+}
+
+// Most rows that are summed for each sample: the places of a sequence.
+size_t MostPlaces(const ModelPlan& plan) {
+  size_t most = 1;
+  for (const TowerPlan& tower : plan.towers) {
+    for (const LayerPlan& layer : tower.layers) {
+      if (!layer.inner.empty()) most = std::max(most, layer.places);
+    }
+  }
+  return most;
 }
 
 }  // namespace
@@ -358,9 +397,9 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
   }
   memory.losses = planner.Add(capacity_rows * sizeof(double));
   memory.losses_next = planner.Add(capacity_rows * sizeof(double));
-  memory.partial = planner.Add(SumBlocks(capacity_rows) * WidestLayer(plan) * sizeof(float));
-  memory.partial_groups =
-      planner.Add(SumGroups(capacity_rows) * WidestLayer(plan) * sizeof(double));
+  const size_t summed_rows = capacity_rows * MostPlaces(plan);
+  memory.partial = planner.Add(SumBlocks(summed_rows) * WidestLayer(plan) * sizeof(float));
+  memory.partial_groups = planner.Add(SumGroups(summed_rows) * WidestLayer(plan) * sizeof(double));
   for (size_t t = 0; t < plan.towers.size(); ++t) {
     const TowerPlan& tower = plan.towers[t];
     TowerMemory result;
@@ -368,6 +407,11 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
     if (tower.needs_input_gradient) {
       result.input_gradient = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
     }
+    size_t widest_sequence = 0;
+    for (const TowerInput& input : tower.inputs) {
+      if (input.places > 1) widest_sequence = std::max(widest_sequence, input.width);
+    }
+    result.sequence_gradient = planner.AddMatrix(capacity_rows, widest_sequence, element_bytes);
     if (tower.last_cross) {
       result.origin_gradient = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
     }

@@ -155,6 +155,13 @@ struct WeightMemory {
 WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
                          const DenseOptimizerConfig& optimizer, size_t element_bytes);
 
+// A layer inside another. Its matrices have a row for each place of a sample.
+struct InnerMemory {
+  MatrixRegion output;
+  MatrixRegion gradient;
+  MatrixRegion weight;  // linear, but the last: for products.
+};
+
 struct LayerMemory {
   MatrixRegion output;
   MatrixRegion output_gradient;
@@ -167,6 +174,14 @@ struct LayerMemory {
   MatrixRegion row_values;      // layer_norm, f32: (B, kLayerNormColumns)
   MatrixRegion heads;           // bilinear: square, the heads' weights on the diagonal.
   MatrixRegion heads_gradient;  // f32
+  // attention, for each place of a sample: (q, k, q - k, q * k) and their gradient; in f32 weights
+  // and their gradient; and the gradient of what the inner layers compute.
+  MatrixRegion pairs;
+  MatrixRegion pair_gradients;
+  MatrixRegion row_weights;
+  MatrixRegion row_slopes;
+  MatrixRegion score_gradients;
+  std::vector<InnerMemory> inner_layers = {};
   // A linear layer followed by relu: the product writes relu's output, which both layers share, and
   // the mask for the backward pass.
   bool has_relu = false;
@@ -182,6 +197,7 @@ struct TowerMemory {
   MatrixRegion input;
   MatrixRegion input_gradient;
   MatrixRegion origin_gradient;
+  MatrixRegion sequence_gradient;  // The gradient of one of several sequences, by itself.
   std::vector<LayerMemory> layers;
 };
 

@@ -11,6 +11,7 @@
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/cuda/sequence_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {
@@ -127,14 +128,15 @@ class Pass {
         inputs[1].source == Source::kEmbeddings) {
       Matrix<T> whole = tensors_.View(tensors_.Memory(t).input);
       whole.columns = whole.stride;
-      return executor_.ForEachCell(whole.rows, whole.columns,
-                                   GatherCell<T>{tensors_.dense(), tensors_.embeddings(),
-                                                 inputs[1].source_column, inputs[1].width, whole});
+      return executor_.ForEachCell(
+          whole.rows, whole.columns,
+          GatherCell<T>{tensors_.dense().Columns(inputs[0].source_column, inputs[0].width),
+                        tensors_.embeddings(), inputs[1].source_column, inputs[1].width, whole});
     }
     for (const TowerInput& input : inputs) {
       switch (input.source) {
         case Source::kDense:
-          Gather(t, input, tensors_.dense());
+          Gather(t, input, tensors_.dense().Columns(input.source_column, input.width));
           break;
         case Source::kEmbeddings:
           GatherEmbeddings(t, input);
@@ -154,8 +156,17 @@ class Pass {
     return whole.Columns(input.column, is_last ? whole.stride - input.column : input.width);
   }
 
+  static PlacesOf PlacesIn(const TowerInput& input) {
+    return {input.column, input.width / input.places, input.stride};
+  }
+
   template <typename From>
   void Gather(size_t t, const TowerInput& input, const Matrix<const From>& from) {
+    if (input.places > 1) {
+      return executor_.ForEachCell(
+          from.rows, input.width,
+          InterleaveCell<From, T>{from, PlacesIn(input), tensors_.View(tensors_.Memory(t).input)});
+    }
     const Matrix<T> block = InputBlock(t, input);
     executor_.ForEachCell(block.rows, block.columns, CopyCell<From, T>{from, block});
   }
@@ -165,6 +176,12 @@ class Pass {
     if (tensors_.pools()) {
       const Matrix<const float> pooled = tensors_.pooled();
       return Gather(t, input, pooled.Columns(input.source_column, input.width));
+    }
+    if (input.places > 1) {
+      const Matrix<T> whole = tensors_.View(tensors_.Memory(t).input);
+      return executor_.ForEachCell(
+          whole.rows, input.width,
+          DecodePlacesCell<T>{tensors_.embeddings(), input.source_column, PlacesIn(input), whole});
     }
     const Matrix<T> block = InputBlock(t, input);
     executor_.ForEachCell(
@@ -219,8 +236,7 @@ class Pass {
   void ScatterInputGradient(size_t t) {
     for (const TowerInput& input : plan_.towers[t].inputs) {
       if (input.source == Source::kDense) continue;
-      const Matrix<const T> block =
-          tensors_.View(tensors_.Memory(t).input_gradient).Columns(input.column, input.width);
+      const Matrix<const T> block = GradientOf(t, input);
       if (input.source == Source::kEmbeddings) {
         if (IsFirstReader(t, input)) {
           FinishGradient(block, input);
@@ -232,6 +248,17 @@ class Pass {
         Accumulate(block, tensors_.View(LastGradient(input.tower)), input.last_reader);
       }
     }
+  }
+
+  // The gradient of an input, in one block.
+  Matrix<const T> GradientOf(size_t t, const TowerInput& input) {
+    const Matrix<T> whole = tensors_.View(tensors_.Memory(t).input_gradient);
+    if (input.places == 1) return whole.Columns(input.column, input.width);
+    const Matrix<T> block =
+        tensors_.View(tensors_.Memory(t).sequence_gradient).Columns(0, input.width);
+    executor_.ForEachCell(block.rows, block.columns,
+                          SeparateCell<T>{whole, PlacesIn(input), block});
+    return block;
   }
 
   // Returns whether no other tower adds to the block's gradient after this one.

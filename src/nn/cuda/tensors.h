@@ -117,9 +117,11 @@ class Tensors {
     mask.row_bits = region.row_bits;
     return mask;
   }
-  ColumnScratch ColumnParts(size_t columns) const {
-    return {{At<float>(batch_, batch_plan_.partial), SumBlocks(rows_), columns, columns},
-            {At<double>(batch_, batch_plan_.partial_groups), SumGroups(rows_), columns, columns}};
+  ColumnScratch ColumnParts(size_t columns) const { return ColumnParts(columns, rows_); }
+  // rows: samples, or their places.
+  ColumnScratch ColumnParts(size_t columns, size_t rows) const {
+    return {{At<float>(batch_, batch_plan_.partial), SumBlocks(rows), columns, columns},
+            {At<double>(batch_, batch_plan_.partial_groups), SumGroups(rows), columns, columns}};
   }
   double* losses() const { return At<double>(batch_, batch_plan_.losses); }
   double* losses_next() const { return At<double>(batch_, batch_plan_.losses_next); }

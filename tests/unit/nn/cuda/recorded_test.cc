@@ -431,11 +431,10 @@ TEST_CASE("the next pass is enqueued before the host waits for the report of thi
 
 // The counts of one step, in the order of StepBatches: during a pass the next batch is loaded and
 // the last one's gradients are awaited; then the next pass starts.
-recording::Counts CountStep(DenseNetwork& network, size_t rows) {
+recording::Counts CountStep(DenseNetwork& network, const TestBatch& batch) {
   constexpr int kSteps = 6;
-  Random random(3);
-  const TestBatch batch(rows, kDense, kEmbeddings, random);
-  std::vector<float> probabilities(rows);
+  const size_t rows = batch.rows;
+  std::vector<float> probabilities(batch.labels.size());
   std::shared_ptr<BatchBlock> last;
   std::shared_ptr<BatchBlock> block = network.blocks().Lease(rows, true);
   for (int i = 0; i < kSteps; ++i) {
@@ -453,6 +452,11 @@ recording::Counts CountStep(DenseNetwork& network, size_t rows) {
     last = std::exchange(block, next);
   }
   return recording::TakeCounts();
+}
+
+recording::Counts CountStep(DenseNetwork& network, size_t rows) {
+  Random random(3);
+  return CountStep(network, TestBatch(rows, kDense, kEmbeddings, random));
 }
 
 struct Budget {
@@ -532,6 +536,38 @@ TEST_CASE("the launches of activations, norms and fusions stay within their budg
     CAPTURE(NameOf(layer.kind));
     CHECK(nodes_with({Linear(32), layer, Linear(1)}) - without == nodes);
   }
+}
+
+// Nodes that a tower over a sequence of 4,096 samples adds to a step: they do not depend on the
+// sequence's length.
+TEST_CASE("the launches of sequences stay within their budgets") {
+  using Kind = LayerConfig::Kind;
+  Random random(3);
+  const TestBatch batch = SequenceBatch(4'096, random, [](size_t row) { return row % 5; });
+  const auto nodes_with = [&](const std::vector<TowerConfig>& towers) {
+    const Recording recording;
+    recording::SkipKernels(true);
+    DenseNetworkOptions options = AdamOptions();
+    options.inputs = SequenceInputs();
+    options.precision = ComputePrecision::kBf16;
+    options.batch_rows = batch.rows;
+    ModelConfig model{.towers = towers, .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
+    TowerConfig top{"top", {"dense", "embeddings"}, {Linear(2)}};
+    for (const TowerConfig& tower : towers) top.inputs.push_back(tower.name);
+    model.towers.push_back(top);
+    const auto network = NewNetwork(options, model);
+    const recording::Counts counts = CountStep(*network, batch);
+    CHECK(counts.graphs == 2);
+    CHECK(counts.kernels == 0);
+    return counts.nodes;
+  };
+  const size_t without = nodes_with({});
+  const std::vector<std::string> seen = {"embeddings.seen", "mask.seen"};
+  const std::vector<std::string> query = {"embeddings.item", "embeddings.seen", "mask.seen"};
+  const LayerConfig attention{.kind = Kind::kAttention, .hidden = {8, 4}};
+  CHECK(nodes_with({{"a", seen, {Plain(Kind::kMean)}}}) - without == 9);
+  CHECK(nodes_with({{"a", seen, {Plain(Kind::kLast)}}}) - without == 9);
+  CHECK(nodes_with({{"a", query, {attention}}}) - without == 33);
 }
 
 }  // namespace
