@@ -157,7 +157,8 @@ class DenseNetwork {
   // All weights, flat, tower by tower and layer by layer, and their last gradients in the same
   // order. linear: weight (inputs, outputs), row-major, then bias. cross: weight (or down (width,
   // rank) and up (rank, width)), then bias. batch_norm: scale, then shift. attention: weight and
-  // bias of each of its layers.
+  // bias of each of its layers, and slope of its activation. self_attention: positions, then the
+  // parameters of SelfAttentionLayers.
   //
   // Lifetime: the values are valid, and changes to them take effect, until the next call of another
   // function; changes to gradients() only after a step with RankStep::on_gradients. Cost: a CUDA
