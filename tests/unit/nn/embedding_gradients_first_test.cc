@@ -31,13 +31,15 @@ std::vector<Model> Models() {
           {SharedInputs(), inputs},
           {TwoTasks(), inputs},
           {{.towers = {{"top", {"dense"}, {Linear(3), Relu(), Linear(1)}}}}, inputs},
-          {Sequences(), SequenceInputs()}};
+          {Sequences(), SequenceInputs()},
+          {Histories(), HistoryInputs()}};
 }
 
 TestBatch BatchOf(const Model& model) {
   Random random(3);
   if (model.inputs.embedding_width != kTestFeatures * kTestDim) {
-    return SequenceBatch(kRows, random, [](size_t sample) { return sample % (kTestPlaces + 1); });
+    return SequenceBatch(
+        kRows, random, [](size_t sample) { return sample % (kTestPlaces + 1); }, model.inputs);
   }
   return {kRows, model.inputs.dense_width, model.inputs.embedding_width, random,
           TasksOf(model.model).size()};
