@@ -331,8 +331,8 @@ TEST_CASE("Training does not continue with changed data, and takes new files at 
   const std::string b = write("b.csv", 100);
   const std::string c = write("c.csv", 100);
   std::vector<std::string> part = override(absl::StrJoin({a, b}, ","));
-  // A shuffled window would have rows of all files.
-  part.insert(part.end(), {"training.epochs=1", "training.keep_negatives=1", "data.shuffle=0"});
+  // A window is in one file: a file of which a window has rows has been read.
+  part.insert(part.end(), {"training.epochs=1", "training.keep_negatives=1", "data.shuffle=50"});
   std::vector<std::string> first = part;
   first.emplace_back("training.max_steps=7");  // In a.csv.
   Train(data, model, {.servers = 1, .ranks = 1}, first);
@@ -363,6 +363,8 @@ TEST_CASE("Training does not continue with changed data, and takes new files at 
   longer.emplace_back("training.epochs=2");
   Train(data, model, {.servers = 1, .ranks = 1}, longer);
   CHECK(Newest(model).manifest.samples == 310 + 310);
+  // The last file got rows at its end, so that the others have their numbers.
+  CHECK(UsesOf(model) == std::map<uint16_t, uint64_t>{{2, 310}});
 }
 
 }  // namespace

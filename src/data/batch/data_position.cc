@@ -204,6 +204,17 @@ uint64_t DataPosition::window(uint32_t epoch) const {
   return after == windows_.begin() ? 0 : std::prev(after)->second;
 }
 
+std::map<uint64_t, uint64_t> DataPosition::short_windows(uint32_t epoch) const {
+  std::map<uint64_t, uint64_t> windows;
+  for (const Reading& reading : readings_) {
+    for (size_t share = 0; share < reading.places.size(); ++share) {
+      const ReadPlace& place = reading.places[share];
+      if (reading.next[share].epoch == epoch && place.window > 0) windows[place.row] = place.window;
+    }
+  }
+  return windows;
+}
+
 void DataPosition::SetWindow(uint64_t rows) {
   RowNumber last;
   for (const Reading& reading : readings_) last = std::max(last, reading.max());
@@ -220,7 +231,16 @@ ReadPlace DataPosition::PlaceOf(const Division& division, uint32_t share, uint32
 }
 
 void DataPosition::ForgetPlaces() {
-  for (Reading& reading : readings_) std::ranges::fill(reading.places, ReadPlace());
+  for (Reading& reading : readings_) {
+    for (size_t share = 0; share < reading.places.size(); ++share) {
+      ReadPlace& place = reading.places[share];
+      const bool is_shuffled = window(reading.next[share].epoch) > 0;
+      // Rows were read in the order of their window, so its begin and size stay.
+      place = is_shuffled
+                  ? ReadPlace{.row = place.row, .file = ReadPlace::kNoFile, .window = place.window}
+                  : ReadPlace();
+    }
+  }
 }
 
 bool DataPosition::IsRead(const RowNumber& row) const {

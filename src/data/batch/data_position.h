@@ -129,10 +129,14 @@ class DataPosition {
   // Returns where a reader of a share begins, at or before its first unread row of the epoch. In a
   // shuffled epoch a window begins there.
   ReadPlace PlaceOf(const Division& division, uint32_t share, uint32_t epoch) const;
-  // Forgets where rows are, so that readers begin with the first file. Read rows stay so.
+  // Forgets where rows are, so that readers begin with the first file. Read rows and windows stay
+  // so.
   void ForgetPlaces();
   // Returns the rows of a window within which the epoch's rows are shuffled; 0: they are not.
   uint64_t window(uint32_t epoch) const;
+  // Returns the windows of the epoch that had fewer rows than window(epoch), as the data ended in
+  // them: rows by first row. Rows that the data get later begin another window.
+  std::map<uint64_t, uint64_t> short_windows(uint32_t epoch) const;
   // Sets the rows of a window, from the first epoch on of which no row has been read.
   void SetWindow(uint64_t rows);
   // Returns the share whose batch follows, where one reader takes batches of all shares in turn.

@@ -30,9 +30,11 @@ WantedRows::WantedRows(const Division& division, const ReadOptions& options, con
       seed_(options.seed),
       read_(options.read),
       window_rows_(read_ == nullptr ? 0 : read_->window(epoch_)),
-      first_{from.row, from.window > 0 ? from.window : window_rows_},
+      begin_(from.row),
       read_end_(read_ == nullptr ? 0 : read_->EndOfRead(epoch_)) {
   if (!is_shuffled()) return;
+  short_ = read_->short_windows(epoch_);
+  if (from.window > 0) short_[from.row] = from.window;
   const RowNumber begin = read_->BeginOf(division, share_);
   read_end_ = WindowOf(begin.epoch == epoch_ ? std::max(begin.row, from.row) : from.row).first;
 }
@@ -56,9 +58,14 @@ uint64_t WantedRows::From(uint64_t row) const {
 }
 
 WantedRows::Window WantedRows::WindowOf(uint64_t row) const {
-  const uint64_t second = first_.first + first_.rows;
-  if (row < second) return first_;
-  return {second + (row - second) / window_rows_ * window_rows_, window_rows_};
+  uint64_t first = begin_;  // Begin of the windows before the next short one.
+  for (const auto& [begin, rows] : short_) {
+    if (begin < first) continue;
+    if (row < begin) break;
+    if (row < begin + rows) return {begin, rows};
+    first = begin + rows;
+  }
+  return {first + (row - first) / window_rows_ * window_rows_, window_rows_};
 }
 
 std::shared_ptr<const std::vector<bool>> WantedRows::OfShare(const Window& window) const {
@@ -167,15 +174,17 @@ Status ParsedBlocks::ReadWanted(ParsedBlock& parsed) {
       }
     }
     parsed.first = next_row_;
-    if (wanted_.is_shuffled() && next_row_ >= wanted) {
-      if (window_.first + window_.rows <= next_row_) {
+    if (wanted_.is_shuffled()) {
+      if (next_row_ >= wanted && window_.first + window_.rows <= next_row_) {
         window_ = wanted_.WindowOf(next_row_);
         of_share_ = wanted_.OfShare(window_);
       }
       parsed.window = window_;
       parsed.of_share = of_share_;
-      parsed.block->max_rows = std::min<uint64_t>(std::max(kLeastRows, wanted_.batch_size()),
-                                                  window_.first + window_.rows - next_row_);
+      // A block has no row before the first window, nor of two windows.
+      const uint64_t end = next_row_ < wanted ? wanted : window_.first + window_.rows;
+      parsed.block->max_rows =
+          std::min<uint64_t>(std::max(kLeastRows, wanted_.batch_size()), end - next_row_);
     }
     SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, source_->Read(*parsed.block));
     if (!has_rows) return absl::OkStatus();

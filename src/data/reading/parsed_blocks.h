@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -56,9 +57,10 @@ class WantedRows {
   uint32_t share_;
   uint32_t epoch_;
   uint64_t seed_;
-  const DataPosition* read_;  // May be null.
-  uint64_t window_rows_;      // 0: the epoch is not shuffled.
-  Window first_;              // Later windows are full.
+  const DataPosition* read_;            // May be null.
+  uint64_t window_rows_;                // 0: the epoch is not shuffled.
+  uint64_t begin_;                      // A window begins there.
+  std::map<uint64_t, uint64_t> short_;  // Rows of windows that are not full, by first row.
   uint64_t read_end_;
 };
 

@@ -54,6 +54,7 @@ class ShuffledReader final : public BatchReader {
       : division_(DivisionOf(batch_size, options)),
         options_(options),
         open_(std::move(open)),
+        fails_on_change_(config.on_change == DataConfig::OnChange::kFail),
         read_end_(options.read->EndOfRead(options.epoch)),
         wanted_(division_, options, from),
         builder_(make_builder()),
@@ -189,13 +190,19 @@ class ShuffledReader final : public BatchReader {
     const uint64_t rows = ahead_.rows.size();
     const WantedRows::Window expected = wanted_.WindowOf(ahead_.first);
     const bool is_known = expected.rows < options_.read->window(options_.epoch);
-    if (rows > 0 && is_known) {
+    if (rows > 0 && is_known && fails_on_change_) {
       return Fail(absl::FailedPreconditionError(
           absl::StrCat("data.train: the last ", expected.rows, " rows of the epoch are only ", rows,
                        " now; restore the files that were read")));
     }
+    if (rows > 0 && is_known) {
+      // Rows that are gone keep their places in the order, so that the others have theirs.
+      ahead_.rows.resize(expected.rows, ParsedBlock::Row::kUnwanted);
+      ahead_.records.resize(expected.rows);
+      if (options_.on_row) ahead_.texts.resize(expected.rows);
+    }
     // Which rows of the window are in the share depends on their number.
-    if (rows > 0 && options_.shares > 1) return ReadAgain();
+    if (rows > 0 && !is_known && options_.shares > 1) return ReadAgain();
     ahead_.is_last = true;
     RowSource& source = blocks_->source();
     Complete(source.files_opened(), source.part(), source.place());
@@ -248,7 +255,8 @@ class ShuffledReader final : public BatchReader {
   const Division division_;
   const ReadOptions options_;
   const OpenBlocks open_;
-  const uint64_t read_end_;  // The row from which on none has been read.
+  const bool fails_on_change_;  // If rows that were read are gone.
+  const uint64_t read_end_;     // The row from which on none has been read.
   WantedRows wanted_;
   BatchBuilder builder_;
   RowNotes notes_;

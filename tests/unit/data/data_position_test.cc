@@ -125,7 +125,10 @@ Input RandomInput(Random& random, const TemporaryFolder& folder, uint64_t seed) 
               "\n";
       if (random.Below(20) == 0) text += "\n";
     }
-    input.files.push_back(folder.Write(std::to_string(file) + ".csv", text));
+    // Reading cannot begin within a compressed file.
+    const bool is_compressed = random.Below(3) == 0;
+    const std::string name = std::to_string(file) + (is_compressed ? ".csv.gz" : ".csv");
+    input.files.push_back(folder.Write(name, is_compressed ? Gzip(text) : text));
   }
   return input;
 }
@@ -156,6 +159,7 @@ TEST_CASE("Every row is read once an epoch, whatever numbers of readers follow e
       Seen part;
       DataPosition begin = position.ContinueWith(division());
       begin.SetWindow(RandomWindow(random));
+      if (random.Below(4) == 0) begin.ForgetPlaces();
       position = Train(input, begin, stop < stops ? random.Below(30) : 1'000'000, part);
       // Rows of batches of this part, and bad or dropped ones. The batch after the last one is not
       // read ahead here, so parsed lines are those up to the position.
@@ -273,30 +277,82 @@ TEST_CASE("A shuffled order depends on seed, epoch and window only") {
   CHECK(Order(input, {.batch_size = 12}, kWindow) != orders);
 }
 
-TEST_CASE("Files that are added while the last window is read are read after it") {
+TEST_CASE("Rows that are added while the last window is read are read after it") {
   const TemporaryFolder folder;
   std::string text;
   std::string more;
   for (int row = 0; row < 90; ++row) text += "1," + std::to_string(row) + "\n";
   for (int row = 90; row < 260; ++row) more += "1," + std::to_string(row) + "\n";
-  for (const uint32_t shares : {1, 3}) {
-    Input input{.files = {folder.Write("a.csv", text)}, .seed = 3};
+  const std::string a = folder.Write("a.csv", text);
+  const std::string b = folder.Write("b.csv", more);
+  const bool is_longer = GENERATE(false, true);  // A file of the data; else they get a file.
+  const uint32_t shares = GENERATE(1, 3);
+  const Division next_division = GENERATE_COPY(Division{4, 1, shares}, Division{4, 2, 5});
+  for (uint64_t batches = 0; batches <= 23; ++batches) {
+    const Input input{.files = {a}, .seed = 3};
     DataPosition position(Division{.batch_size = 4, .piece_batches = 1, .shares = shares});
     position.SetWindow(64);
     Seen seen;
-    position = Train(input, position, 19, seen);  // 76 rows.
-    const auto places = [&] { return position.ToText(); };
-    INFO(places());
-    input.files.push_back(folder.Write("b.csv", more));
+    position = Train(input, position, batches, seen);
+    INFO(position.ToText());
+    Input longer{.files = {a, b}, .seed = 3};
+    if (is_longer) {
+      longer.files = {folder.Write("longer.csv", text + more)};
+      position.ForgetPlaces();
+    }
+    position = position.ContinueWith(next_division);
     position.SetWindow(50);  // Of the next epoch.
-    CHECK(position.window(0) == 64);
+    CHECK(position.window(0) == (batches == 0 ? 50 : 64));
     CHECK(position.window(1) == 50);
-    Train(input, position.ContinueWith(position.division()), 1'000'000, seen);
+    Train(longer, position, 1'000'000, seen);
     seen.Sort();
     for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
       CHECK(std::ranges::adjacent_find(seen.lines[epoch]) == seen.lines[epoch].end());
       CHECK(seen.lines[epoch].size() == 260);
     }
+  }
+}
+
+TEST_CASE("Rows that are gone from the last window do not change the order of the others") {
+  const TemporaryFolder folder;
+  std::string text;
+  const auto add = [&](int from, int to) {
+    for (int row = from; row < to; ++row) text += "1," + std::to_string(row) + "\n";
+  };
+  add(0, 75);
+  const std::string shorter = folder.Write("shorter.csv", text);
+  add(75, 90);
+  const std::string whole = folder.Write("whole.csv", text);
+  const uint32_t shares = GENERATE(1, 3);
+  for (uint64_t batches = 17; batches <= 23; ++batches) {
+    Seen seen;
+    DataPosition position(Division{.batch_size = 4, .piece_batches = 1, .shares = shares});
+    position.SetWindow(64);
+    position = Train({.files = {whole}, .seed = 3}, position, batches, seen);
+    INFO(position.ToText());
+    position.ForgetPlaces();
+    position = position.ContinueWith(Division{4, 1, 2});
+    const auto open = [&](DataConfig::OnChange on_change, uint32_t share) {
+      DataConfig config = LabelAndNumber();
+      config.on_change = on_change;
+      auto reader = OpenBatchReader(config, {}, {shorter}, 4,
+                                    {.seed = 3, .share = share, .shares = 2, .read = &position});
+      REQUIRE(reader.ok());
+      return *std::move(reader);
+    };
+    for (const uint32_t share : {0, 1}) {
+      const auto reader = open(DataConfig::OnChange::kWarn, share);
+      for (auto batch = reader->Next(); batch.ok() && batch->has_value(); batch = reader->Next()) {
+        seen.samples.insert(seen.samples.end(), (*batch)->dense.values.begin(),
+                            (*batch)->dense.values.end());
+      }
+    }
+    std::erase_if(seen.samples, [](float row) { return row >= 75; });
+    seen.Sort();
+    CHECK(seen.samples.size() == 75);
+    CHECK(std::ranges::adjacent_find(seen.samples) == seen.samples.end());
+    if (position.first().row == 90) continue;  // No row of the window is read.
+    CHECK_FALSE(open(DataConfig::OnChange::kFail, 0)->Next().ok());
   }
 }
 
