@@ -43,7 +43,8 @@ namespace {
 enum class Teacher {
   kClicks,    // bench/datagen/generator.h
   kSequence,  // An item and the items seen before, whose labels need target attention.
-  kExperts    // Two labels that need a mixture of experts.
+  kExperts,   // Two labels that need a mixture of experts.
+  kPurchases  // Clicks, and the purchases that follow some of them.
 };
 
 // Lines of a file. Sample n is a function of the seed and n.
@@ -147,6 +148,40 @@ SampleWriter ExpertsTeacher(uint64_t seed) {
   return {header + ",y1,y2\n", kSegments, append};
 }
 
+// `user,item,click,bought`. Users and items have a vector of four numbers for each of two actions.
+// The log-odds of a click, and those of a purchase after one, are a product of such vectors less 1.
+SampleWriter PurchasesTeacher(uint64_t seed) {
+  constexpr uint64_t kEach = 50;  // Number of users, and of items.
+  constexpr size_t kNumbers = 4;
+  constexpr size_t kActions = 2;
+  using Vectors = std::array<std::array<double, kNumbers>, kActions>;
+  std::vector<Vectors> vectors(2 * kEach);
+  Random random_teacher(Mix64(seed));
+  for (Vectors& of_id : vectors) {
+    for (auto& vector : of_id) {
+      for (double& value : vector) value = random_teacher.Normal();
+    }
+  }
+  const auto append = [=](uint64_t number, std::string& text) {
+    Random random = RandomOf(seed, number);
+    const uint64_t user = random.Below(kEach);
+    const uint64_t item = random.Below(kEach);
+    std::array<double, kActions> logits;
+    for (size_t action = 0; action < kActions; ++action) {
+      const auto& own = vectors[user][action];
+      const auto& other = vectors[kEach + item][action];
+      logits[action] = std::inner_product(own.begin(), own.end(), other.begin(), -1.0);
+    }
+    GeneratedSample sample = Draw({logits[0], logits[1]}, random);
+    sample.labels[1] *= sample.labels[0];
+    const double both = 1 / ((1 + std::exp(-logits[0])) * (1 + std::exp(-logits[1])));
+    sample.teacher_logits[1] = std::log(both / (1 - both));
+    absl::StrAppend(&text, user, ",", item, ",", sample.labels[0], ",", sample.labels[1], "\n");
+    return sample;
+  };
+  return {"user,item,click,bought\n", 2 * kEach, append};
+}
+
 struct DatagenOptions {
   GeneratorConfig generator;
   Teacher teacher = Teacher::kClicks;
@@ -181,10 +216,10 @@ constexpr char kNotes[] =
     "  datagen --output test.tsv.zst  --samples 200000  --distinct-ids 1000000 --first 2000000\n\n"
     "The report on stdout has the AUC of the teacher, which bounds that of any model, of the\n"
     "teacher without feature interactions, and of its dense part alone.\n\n"
-    "The teachers `sequence` (columns item, seen, label) and `experts` (segment, x1 to x8, y1, "
-    "y2)\n"
-    "have the labels of config/sequence.yaml and config/experts.yaml, which need target attention\n"
-    "and a mixture of experts. Of the options for ids, labels and cells they use none.\n\n"
+    "The teachers `sequence` (columns item, seen, label), `experts` (segment, x1 to x8, y1, y2)\n"
+    "and `purchases` (user, item, click, bought) have the labels of config/sequence.yaml,\n"
+    "config/experts.yaml and config/esmm.yaml. Of the options for ids, labels and cells they use\n"
+    "none.\n\n"
     "Exit codes: 0 done, 2 bad options, 3 failed while writing.\n";
 
 po::options_description Describe(DatagenOptions& options) {
@@ -216,11 +251,13 @@ po::options_description Describe(DatagenOptions& options) {
           [&options](const std::string& name) {
             const std::map<std::string, Teacher> teachers = {{"clicks", Teacher::kClicks},
                                                              {"sequence", Teacher::kSequence},
-                                                             {"experts", Teacher::kExperts}};
+                                                             {"experts", Teacher::kExperts},
+                                                             {"purchases", Teacher::kPurchases}};
             const auto found = teachers.find(name);
             if (found == teachers.end()) {
-              throw po::error(absl::StrCat("--teacher: '", name,
-                                           "' is unknown; use clicks, sequence or experts"));
+              throw po::error(
+                  absl::StrCat("--teacher: '", name,
+                               "' is unknown; use clicks, sequence, experts or purchases"));
             }
             options.teacher = found->second;
           }),
@@ -381,6 +418,8 @@ StatusOr<SampleWriter> WriterOf(const DatagenOptions& options) {
       return SequenceTeacher(options.generator.seed);
     case Teacher::kExperts:
       return ExpertsTeacher(options.generator.seed);
+    case Teacher::kPurchases:
+      return PurchasesTeacher(options.generator.seed);
     case Teacher::kClicks:
       break;
   }

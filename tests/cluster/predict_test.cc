@@ -157,7 +157,12 @@ TEST_CASE("Predictions of all committed models are the trainer's") {
       // Of data that are not committed.
       {"config/criteo-synthetic.yaml", "clicks"},
       {"config/experts.yaml", "experts"},
-      {"config/sequence.yaml", "sequence"}};
+      {"config/mmoe.yaml", "experts"},
+      {"config/ple.yaml", "experts"},
+      {"config/sequence.yaml", "sequence"},
+      {"config/din.yaml", "sequence"},
+      {"config/bst.yaml", "sequence"},
+      {"config/esmm.yaml", "purchases"}};
   if (const auto found = kTeachers.find(config); found != kTeachers.end()) {
     const std::string teacher = "--teacher " + found->second;
     overrides = {"data.train=[" + Generate(data, "train", teacher) + "]",

@@ -19,6 +19,8 @@ except ImportError as error:
 ADULT = ("age workclass fnlwgt education education_num marital_status occupation relationship race gender capital_gain "
          "capital_loss hours_per_week native_country income").split()
 CRITEO = ["label", *(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27))]
+# Of examples that have not the teacher's name.
+TEACHERS = {"din": "sequence", "bst": "sequence", "mmoe": "experts", "ple": "experts", "esmm": "purchases"}
 PLUGIN = BIN.parent / "plugins/soft_bins.so"
 ROWS = 1000
 
@@ -42,7 +44,7 @@ def rows_for(name):
         rows.write_ndjson("clicks.jsonl")
         return "clicks.jsonl", "clicks.jsonl", rows
     for path, first in ((f"{name}.train.csv", 0), (f"{name}.csv", 6000)):
-        program("datagen", "--teacher", name, "--output", path, "--samples", 6000 if first == 0 else ROWS, "--first", first)
+        program("datagen", "--teacher", TEACHERS.get(name, name), "--output", path, "--samples", 6000 if first == 0 else ROWS, "--first", first)
     return f"{name}.train.csv", f"{name}.csv", polars.read_csv(f"{name}.csv")
 
 

@@ -75,6 +75,9 @@ TEST_CASE("Teachers of a sequence and of experts write CSV with a header, and th
   const std::string first = Generate(folder, "b", "--teacher sequence --samples 15000 --threads 3");
   const std::string rest = Generate(folder, "c", "--teacher sequence --samples 5000 --first 15000");
   CHECK(text == first + rest.substr(rest.find('\n') + 1));
+  const Outcome purchases = Datagen(folder, start + "purchases");
+  CHECK_THAT(purchases.out, Catch::Contains("\nteacher_auc 0.8"));
+  CHECK_THAT(purchases.out, Catch::Contains("\nteacher_auc_label2 0.8"));
   const Outcome experts = Datagen(folder, start + "experts");
   CHECK_THAT(experts.out, Catch::Contains("\nteacher_auc 0.8"));
   CHECK_THAT(experts.out, Catch::Contains("\nteacher_auc_label2 0.8"));
@@ -109,7 +112,7 @@ TEST_CASE("Bad options exit with 2, and nothing is written") {
       {"--output a --samples 1 --sead 1", 2, "sead"},
       {"--output a --samples 1 stray", 2, "unexpected argument"},
       {"--output a --samples 1 --teacher sequences", 2,
-       "--teacher: 'sequences' is unknown; use clicks, sequence or experts"},
+       "--teacher: 'sequences' is unknown; use clicks, sequence, experts or purchases"},
       {"--output a --samples 1 --missing 2", 2, "--missing: 2 is out of range; use 0 to 0.9"},
       {"--output nowhere/a --samples 1", 2,
        "--output: cannot create nowhere/a: No such file or directory"},
