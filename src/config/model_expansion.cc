@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/layer_shape.h"
 #include "config/model_shorthand.h"
 #include "config/sections.h"
 
@@ -136,6 +137,17 @@ class Expansion {
     const std::vector<std::string> inputs = WithDense({"embeddings"});
     const size_t width = DenseWidth(config_) + config_.embedding_width();
     const char* const names[] = {"first", "second"};
+    const size_t first_width = WidthAfter(OrDefault(model_.streams[0], kDefaultWidth), width);
+    const size_t second_width = WidthAfter(OrDefault(model_.streams[1], kDefaultWidth), width);
+    if (first_width != second_width) {
+      return Report("second",
+                    absl::StrCat("ends ", second_width, " wide, the first stream ", first_width),
+                    "end both streams with one width");
+    }
+    if (first_width % model_.heads != 0) {
+      return Report("heads", absl::StrCat("do not divide the streams' width, ", first_width),
+                    "choose a divisor of it");
+    }
     for (size_t i = 0; i < 2; ++i) {
       const std::vector<std::string>& context = model_.contexts[i];
       std::vector<std::string> stream_inputs = inputs;
@@ -261,12 +273,21 @@ class Expansion {
     const std::string click = model_.click.empty() && fits ? labels[0] : model_.click;
     const std::string conversion =
         model_.conversion.empty() && fits ? labels[1] : model_.conversion;
-    const auto is_label = [&](const std::string& name) {
-      return std::ranges::find(labels, name) != labels.end();
-    };
-    if (labels.size() != 2 || !is_label(click) || !is_label(conversion) || click == conversion) {
+    for (const auto& [key, name] : {std::pair("click", click), {"conversion", conversion}}) {
+      if (name.empty()) continue;
+      if (!diagnostics_.CheckKnown(absl::StrCat("model.esmm.", key), "label column", name, labels))
+        return;
+    }
+    if (!fits || click == conversion) {
       return Report("conversion", "the model needs two labels, a click and a conversion",
                     "name both of data.columns with kind: label");
+    }
+    for (const TaskConfig& task : config_.model.tasks) {
+      if (task.loss.kind == LossConfig::Kind::kBce) continue;
+      return Report("conversion",
+                    absl::StrCat("the loss of '", task.label, "' is ", NameOf(task.loss.kind),
+                                 ", and the model multiplies probabilities"),
+                    "use the loss bce for both labels");
     }
     const std::vector<std::string> inputs = WithDense({"embeddings"});
     Add("click", inputs, WithLogit(deep_));
@@ -470,6 +491,15 @@ class Expansion {
   std::vector<std::string> WithDense(std::vector<std::string> inputs) const {
     if (has_dense_) inputs.insert(inputs.begin(), "dense");
     return inputs;
+  }
+
+  // Returns the width of the layers' output; 0 if they do not fit, which a later check reports.
+  static size_t WidthAfter(const std::vector<LayerConfig>& layers, size_t width) {
+    const size_t input = width;
+    for (const LayerConfig& layer : layers) {
+      if (width > 0 && !ReadsSequence(layer)) width = ShapeOf(layer, width, input).width;
+    }
+    return width;
   }
 
   static LayerConfig Linear(size_t width) {

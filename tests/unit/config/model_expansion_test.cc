@@ -80,6 +80,10 @@ TEST_CASE("A final_mlp is two gated streams and their fusion", "[config]") {
               "top: click_pairs click_sum > sum 1"});
   CHECK(TowersOf("final_mlp", true).back() ==
         "top: click_pairs click_sum buy_pairs buy_sum > sum 2");
+  CHECK(ErrorOf("{final_mlp: {first: [{linear: 8}, relu], second: [{linear: 6}, relu]}}") ==
+        "model.final_mlp.second: ends 6 wide, the first stream 8; end both streams with one width");
+  CHECK(ErrorOf("{final_mlp: {heads: 5}}") ==
+        "model.final_mlp.heads: do not divide the streams' width, 32; choose a divisor of it");
   CHECK(ErrorOf("{final_mlp: {first_context: [usr]}}") ==
         "model.final_mlp.first_context: no feature is named 'usr'; the nearest feature is 'user'");
 }
@@ -175,8 +179,13 @@ TEST_CASE("An esmm multiplies the probabilities of two labels", "[config]") {
               "top: click conversion > sum 2"});
   CHECK(TowersOf("{esmm: {click: buy, conversion: click}}", true).back() ==
         "top: conversion click > sum 2");
+  CHECK(ErrorOf("{esmm: {click: age}}", true) ==
+        "model.esmm.click: no label column is named 'age'; use one of click, buy");
+  CHECK(ErrorOf("{esmm: {}, loss: {kind: poisson}}", true) ==
+        "model.esmm.conversion: the loss of 'click' is poisson, and the model multiplies "
+        "probabilities; use the loss bce for both labels");
   for (const auto& [model, both] :
-       {std::pair("esmm", false), {"{esmm: {click: age}}", true}, {"{esmm: {click: buy}}", true}}) {
+       {std::pair("esmm", false), {"{esmm: {click: buy, conversion: buy}}", true}}) {
     CAPTURE(model);
     CHECK(ErrorOf(model, both) ==
           "model.esmm.conversion: the model needs two labels, a click and a conversion; name both "
