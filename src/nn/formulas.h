@@ -19,6 +19,15 @@ struct ReluFormula {
   }
 };
 
+// A relu and a dropout behind it, whose output is `saved`.
+struct DroppedReluFormula {
+  float scale = 1.0F;  // DropoutMask::scale
+
+  SIMURGH_HOST_DEVICE float Gradient(float saved, float dy) const {
+    return ReluFormula::Gradient(saved, dy * scale);
+  }
+};
+
 // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
 // Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
 struct GeluFormula {

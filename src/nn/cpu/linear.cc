@@ -46,16 +46,17 @@ Status LinearBackwardInput(MatrixView<const float> output_gradient, MatrixView<c
 Status LinearBackwardRelu(MatrixView<const float> output_gradient, MatrixView<const float> weight,
                           MatrixView<const float> input, MatrixView<float> input_gradient,
                           float scale) {
-  const auto gate = [=](MatrixView<float> piece, size_t first, size_t column) {
-    for (size_t row = 0; row < piece.rows(); ++row) {
-      const float* x = input.row(first + row).data() + column;
-      float* dx = piece.row(row).data();
-      for (size_t c = 0; c < piece.columns(); ++c) {
-        dx[c] = ReluFormula::Gradient(x[c], dx[c] * scale);
+  const auto backward = [&](auto formula) {
+    const auto gate = [=](MatrixView<float> piece, size_t first, size_t column) {
+      for (size_t row = 0; row < piece.rows(); ++row) {
+        const float* x = input.row(first + row).data() + column;
+        float* dx = piece.row(row).data();
+        for (size_t c = 0; c < piece.columns(); ++c) dx[c] = formula.Gradient(x[c], dx[c]);
       }
-    }
+    };
+    return LinearBackwardInput(output_gradient, weight, 0.0F, input_gradient, gate);
   };
-  return LinearBackwardInput(output_gradient, weight, 0.0F, input_gradient, gate);
+  return scale == 1.0F ? backward(ReluFormula()) : backward(DroppedReluFormula{scale});
 }
 
 }  // namespace simurgh::cpu

@@ -353,6 +353,7 @@ struct ActivationBackwardCell {
   Matrix<const T> saved;
   Matrix<const T> output_gradient;
   Matrix<T> input_gradient;
+  Formula formula = {};
 
   bool Packs() const { return AllPack<kPack>(saved, output_gradient, input_gradient); }
 
@@ -362,7 +363,7 @@ struct ActivationBackwardCell {
     const auto dy = output_gradient.template Load<N>(row, column);
     Pack<T, N> dx;
     for (size_t k = 0; k < N; ++k) {
-      Assign(dx[k], Formula::Gradient(ToFloat(before[k]), ToFloat(dy[k])));
+      Assign(dx[k], formula.Gradient(ToFloat(before[k]), ToFloat(dy[k])));
     }
     input_gradient.template Store<N>(row, column, dx);
   }
@@ -390,31 +391,6 @@ struct DropCell {
       Assign(kept[k], ToFloat(values[k]) * now.Factor(key, static_cast<uint32_t>(column + k)));
     }
     to.template Store<N>(row, column, kept);
-  }
-};
-
-// The backward pass of a relu and of a dropout behind it, whose output is `saved`. input_gradient
-// may be output_gradient.
-template <typename T>
-struct ReluDropBackwardCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  float scale;
-  Matrix<const T> saved;
-  Matrix<const T> output_gradient;
-  Matrix<T> input_gradient;
-
-  bool Packs() const { return AllPack<kPack>(saved, output_gradient, input_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const auto before = saved.template Load<N>(row, column);
-    const auto dy = output_gradient.template Load<N>(row, column);
-    Pack<T, N> dx;
-    for (size_t k = 0; k < N; ++k) {
-      Assign(dx[k], ReluFormula::Gradient(ToFloat(before[k]), ToFloat(dy[k]) * scale));
-    }
-    input_gradient.template Store<N>(row, column, dx);
   }
 };
 

@@ -228,8 +228,10 @@ class Layers {
         }
         // Includes the relu before it, which may need no input gradient.
         if (i > 1 || tower.needs_input_gradient) {
-          Cells(ReluDropBackwardCell<T>{MaskOf(layer).scale, tensors_.View(memory.output), dy,
-                                        tensors_.InputGradient(t, i - 1)},
+          Cells(ActivationBackwardCell<T, DroppedReluFormula>{tensors_.View(memory.output),
+                                                              dy,
+                                                              tensors_.InputGradient(t, i - 1),
+                                                              {MaskOf(layer).scale}},
                 dx);
         }
         return;

@@ -301,7 +301,7 @@ TEST_CASE("Rows that are added while the last window is read are read after it")
       position.ForgetPlaces();
     }
     position = position.ContinueWith(next_division);
-    position.SetWindow(50);  // Of the next epoch.
+    position.SetWindow(50);  // The next epoch has it.
     CHECK(position.window(0) == (batches == 0 ? 50 : 64));
     CHECK(position.window(1) == 50);
     Train(longer, position, 1'000'000, seen);

@@ -23,7 +23,7 @@ namespace simurgh::testing {
 namespace {
 
 TEST_CASE("Histories have the gradients of PyTorch in f64") {
-  // By sample; in the last batch no sample has a row.
+  // The lengths differ by sample. In the last batch no sample has a row.
   const bool has_rows = GENERATE(true, false);
   Random random(3);
   const TemporaryFolder folder;

@@ -44,7 +44,7 @@ class ReferenceNetwork {
     std::vector<double> variance;
   };
 
-  // By layer of batch norm or dice, in order.
+  // One for each layer of batch norm or dice, in their order.
   using AllStatistics = std::vector<Statistics>;
 
   // The logits, sample after sample. batch_statistics: filled, biased; null to use the running
