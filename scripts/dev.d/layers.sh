@@ -46,7 +46,7 @@ OFFERS='
 base: aligned_buffer check cpu_isa file_descriptor hash invalid log mutex random status step_id system_library text thread version
 tensor: finite half half-inl matrix_view
 config: calibration cluster_config data_config defaults embedding_form feature_config layer_shape model_config nearest service_config serving_config statistics table_config tower_shape training_config
-telemetry: logging metrics timeline
+telemetry: event_file logging metrics timeline
 data/batch: batch batch_builder data_position encoded_batch
 data/processing: feature_consumer numbers times
 data/reading: arrow_source bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events record_stream replay_reader row_batcher row_lines row_parser row_source row_text

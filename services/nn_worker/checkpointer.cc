@@ -57,10 +57,11 @@ void RemoveLink(const std::string& path) {
 }  // namespace
 
 Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best, Prepare prepare,
-                           Load load, MetricRegistry& registry)
+                           Load load, MetricRegistry& registry, OnSaved on_saved)
     : best_(best),
       prepare_(std::move(prepare)),
       load_(std::move(load)),
+      on_saved_(std::move(on_saved)),
       time_(registry.Get(kCheckpointTimeSeconds)),
       step_(registry.Get(kCheckpointStep)),
       seconds_(registry.Get(kCheckpointSeconds)),
@@ -167,7 +168,7 @@ void Checkpointer::Run(const Work& work, bool at_mark) {
   };
   StatusOr<SavedCheckpoint> saved = work(on_rows, stop_.get_token());
   if (saved.ok()) {
-    OnSaved(*saved, Clock::now() - begin);
+    NoteSaved(*saved, std::chrono::duration<double>(Clock::now() - begin).count());
   } else {
     failures_.Add();
   }
@@ -184,11 +185,12 @@ void Checkpointer::Run(const Work& work, bool at_mark) {
   changed_.NotifyAll();
 }
 
-void Checkpointer::OnSaved(const SavedCheckpoint& saved, Clock::duration duration) {
+void Checkpointer::NoteSaved(const SavedCheckpoint& saved, double seconds) {
   step_.Set(static_cast<double>(saved.step));
   time_.Set(saved.step_time);
-  seconds_.Set(std::chrono::duration<double>(duration).count());
+  seconds_.Set(seconds);
   rows_.Set(static_cast<double>(saved.rows));
+  if (on_saved_) on_saved_(saved, seconds);
 }
 
 Status Checkpointer::SaveLast(const std::function<Work(const std::string& directory)>& work,

@@ -38,9 +38,13 @@ class Checkpointer final : public CheckpointPort {
   // Replaces the servers' rows. Threads: the thread of the load.
   using Load = std::function<Status(uint64_t step, const std::stop_token& stop)>;
 
-  // best: receives the saved checkpoints. Lifetime: `best` and the registry outlive it.
+  // Notes a checkpoint that is complete. Threads: the thread of the save.
+  using OnSaved = std::function<void(const SavedCheckpoint& saved, double seconds)>;
+
+  // best: receives the saved checkpoints. on_saved: may be empty. Lifetime: `best` and the registry
+  // outlive it.
   Checkpointer(const CheckpointConfig& config, BestCheckpoints& best, Prepare prepare, Load load,
-               MetricRegistry& registry);
+               MetricRegistry& registry, OnSaved on_saved = {});
   ~Checkpointer() override;  // Stops the save and waits.
 
   // Reports the checkpoint that training continues in the metrics.
@@ -105,13 +109,14 @@ class Checkpointer final : public CheckpointPort {
   void Run(const Work& work, bool at_mark);
   // Runs the task on a thread.
   void Launch(std::function<void()> task);
-  void OnSaved(const SavedCheckpoint& saved, Clock::duration duration);
+  void NoteSaved(const SavedCheckpoint& saved, double seconds);
   // Waits until a save is requested. Errors: CANCELLED after a stop; those of keep_alive.
   Status AwaitRequest(const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
   BestCheckpoints& best_;
   const Prepare prepare_;
   const Load load_;
+  const OnSaved on_saved_;
   Gauge& time_;
   Gauge& step_;
   Gauge& seconds_;

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "config/cluster_config.h"
 #include "config/statistics.h"
+#include "model/row_files.h"
 #include "services/nn_worker/network_description.h"
 #include "train/dense_weights.h"
 
@@ -352,6 +353,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   SavedCheckpoint saved{
       .folder = published->folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
   for (const ModelFile& file : published->manifest.files) saved.bytes += file.bytes;
+  if (auto counted = CountRows(*published); counted.ok()) saved.table_rows = *std::move(counted);
   const double seconds = std::chrono::duration<double>(environment_.now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);

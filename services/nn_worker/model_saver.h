@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -108,6 +109,8 @@ struct SavedCheckpoint {
   double step_time = 0;
   uint64_t rows = 0;
   uint64_t bytes = 0;
+  // Rows that each table has, also of a delta, which has fewer. Empty if they cannot be read.
+  std::map<std::string, uint64_t> table_rows = {};
 };
 
 // Writes the model of a run into checkpoint.directory: rank 0 the dense weights and the manifest,

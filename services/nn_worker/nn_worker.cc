@@ -109,11 +109,8 @@ class NnWorker : public Daemon {
           .Get(kCheckpointGeneration)
           .Set(static_cast<double>(daemon->saver_->generation()));
       daemon->token_link_.emplace(context.config());
-      SIMURGH_ASSIGN_OR_RETURN(daemon->history_,
-                               History::Open(context.config().checkpoint.directory,
-                                             continues ? daemon->job_->start().steps : 0));
-      daemon->job_->WriteTo(*daemon->history_);
     }
+    SIMURGH_RETURN_IF_ERROR(daemon->OpenHistory());
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
       return daemon->learning_rates_.Change(config.tables);
     });
@@ -214,7 +211,11 @@ class NnWorker : public Daemon {
     const auto load = [this](uint64_t step, const std::stop_token& stop) {
       return LoadBest(step, stop);
     };
-    checkpointer_ = std::make_unique<Checkpointer>(config, best_, prepare, load, context.metrics());
+    const auto on_saved = [this](const SavedCheckpoint& saved, double seconds) {
+      if (history_ != nullptr) history_->Add(saved, seconds);
+    };
+    checkpointer_ =
+        std::make_unique<Checkpointer>(config, best_, prepare, load, context.metrics(), on_saved);
     if (Continues(config.directory)) {
       const Manifest& manifest = resumed_->checkpoint.manifest;
       checkpointer_->SetNewest(manifest.step, static_cast<double>(manifest.step_time));
@@ -500,7 +501,35 @@ class NnWorker : public Daemon {
     return warnings;
   }
 
+  // Opens the history of training, if this rank writes it.
+  Status OpenHistory() {
+    const ClusterConfig& config = context_.config();
+    const std::string& folder = config.checkpoint.directory;
+    if (rank_ > 0 || (folder.empty() && config.training.tensorboard.empty())) {
+      return absl::OkStatus();
+    }
+    const bool continues = folder.empty() ? resumed_.has_value() : Continues(folder);
+    SIMURGH_ASSIGN_OR_RETURN(history_,
+                             History::Open(config, continues ? job_->start().steps : 0,
+                                           [this](uint64_t step) { return RatesAt(step); }));
+    job_->WriteTo(*history_);
+    return absl::OkStatus();
+  }
+
+  // Returns the learning rates at a step, of the dense network and of each table.
+  History::Rates RatesAt(uint64_t step) const {
+    const ClusterConfig& config = context_.config();
+    const DenseOptimizerConfig& dense = config.training.dense_optimizer;
+    History::Rates rates{.dense = LearningRateAt(dense.learning_rate, dense.schedule, step)};
+    const std::vector<float> of_tables = learning_rates_.At(step);
+    for (size_t t = 0; t < of_tables.size(); ++t) {
+      rates.tables.emplace_back(config.tables[t].name, of_tables[t]);
+    }
+    return rates;
+  }
+
   void Report(const TrainResult& result) {
+    if (history_ != nullptr) history_->Add(result, job_->config().training.max_steps);
     const std::string digest =  // The weights of a program's network are not here.
         job_->hosted() != nullptr ? ""
                                   : fmt::format(" network_digest={:016x}", job_->NetworkDigest());

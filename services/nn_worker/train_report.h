@@ -55,6 +55,9 @@ class TrainReport : public TrainObserver {
     checkpoint_seconds_.Observe(waited);
   }
 
+  bool WantsSample() override { return history_ != nullptr && history_->WantsSample(); }
+  void OnSample(const Sample& sample) override { history_->Add(sample); }
+
   // Also reports to a history. Lifetime: the history outlives the reports.
   void WriteTo(History& history) { history_ = &history; }
 

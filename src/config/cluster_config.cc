@@ -41,7 +41,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadFeatures(root, folder, &config->features);
     ReadData(root, folder, &config->data);
     ReadModel(root, folder, &config->model, shorthand);
-    ReadTraining(root, config);
+    ReadTraining(root, folder, config);
     ReadCheckpoint(root, folder, &config->checkpoint);
     ServingConfig unused;  // The section of another program is only checked.
     ReadServing(root, folder, &unused);

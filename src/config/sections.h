@@ -56,7 +56,7 @@ void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* sc
 void ReadMetric(MapReader& in, const std::string& key, const std::string& meaning,
                 std::optional<EvaluationMetric>* metric);
 // Requires the services and data.
-void ReadTraining(MapReader& root, ClusterConfig* config);
+void ReadTraining(MapReader& root, const std::string& folder, ClusterConfig* config);
 // The folder is resolved in `folder` and need not exist.
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);
 // Paths are resolved in `folder`; the files need not exist.

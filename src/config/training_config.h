@@ -125,6 +125,7 @@ struct TrainingConfig {
   uint64_t max_steps = 0;                 // 0: no limit beyond epochs.
   uint32_t max_skipped_steps = 100;       // Dense steps left out in a row that end the run, from 1.
   std::chrono::milliseconds progress_interval{1000};
+  std::string tensorboard;                           // Directory of events; empty: none.
   std::chrono::milliseconds retry_deadline{60'000};  // Longest time to retry a failing batch.
   uint32_t loader_queue_batches = 16;                // Batches read ahead per rank.
 

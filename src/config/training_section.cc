@@ -4,6 +4,7 @@
 
 #include "config/calibration.h"
 #include "config/defaults.h"
+#include "config/file.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -323,7 +324,7 @@ void ReadMetric(MapReader& in, const std::string& key, const std::string& meanin
   if (in.Has(key)) *metric = read;
 }
 
-void ReadTraining(MapReader& root, ClusterConfig* config) {
+void ReadTraining(MapReader& root, const std::string& folder, ClusterConfig* config) {
   TrainingConfig* const training = &config->training;
   constexpr Scope kBatches = Scope::kInput | Scope::kTraining | Scope::kModel;
   const auto scope = root.For(Scope::kTraining);
@@ -405,6 +406,8 @@ void ReadTraining(MapReader& root, ClusterConfig* config) {
     const auto own = in.For(Scope::kNone);
     in.Duration("progress_interval", "time between progress lines in the log",
                 &training->progress_interval, milliseconds(10), minutes(60));
+    ReadPath(in, "tensorboard", "folder of events for TensorBoard; none: nothing is written",
+             "path of a folder", folder, Need::kOptional, &training->tensorboard);
     in.Duration("retry_deadline", "time for which a failing batch is retried before the run fails",
                 &training->retry_deadline, milliseconds(1), minutes(60));
     in.Integer("loader_queue_batches", "maximum number of batches read ahead per nn-worker",

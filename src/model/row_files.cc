@@ -29,6 +29,16 @@ StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
   return ids;
 }
 
+StatusOr<std::optional<uint64_t>> RowsAfterDelta(const std::string& path,
+                                                 const TensorFileReader& file) {
+  const auto found = file.metadata().find(kRowsAfterDelta);
+  if (found == file.metadata().end()) return std::nullopt;
+  uint64_t rows = 0;
+  if (absl::SimpleAtoi(found->second, &rows)) return rows;
+  return absl::DataLossError(
+      absl::StrCat(path, ": metadata ", kRowsAfterDelta, ": not a number; use another checkpoint"));
+}
+
 StatusOr<uint32_t> TableIndex(std::string_view name, const std::vector<TableConfig>& tables) {
   const auto table = std::ranges::find(tables, name, &TableConfig::name);
   if (table != tables.end()) return static_cast<uint32_t>(table - tables.begin());
@@ -154,17 +164,15 @@ StatusOr<SavedRows> OpenFiles(const std::vector<Checkpoint>& chain, const ModelF
     SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
     SIMURGH_RETURN_IF_ERROR(CheckIds(checkpoint.Path(file.path), reader));
     RowFile opened(checkpoint.Path(file.path), std::move(reader), newest, age);
-    const TensorMetadata& metadata = opened.reader.metadata();
-    const auto rows_after = metadata.find(kRowsAfterDelta);
-    const bool is_delta = rows_after != metadata.end();
-    uint64_t rows = RowsOf(opened.reader);
-    if (is_delta &&
-        (!absl::SimpleAtoi(rows_after->second, &rows) || !checkpoint.manifest.parent.has_value())) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> rows_after,
+                             RowsAfterDelta(opened.path, opened.reader));
+    const bool is_delta = rows_after.has_value();
+    if (is_delta && !checkpoint.manifest.parent.has_value()) {
       return absl::DataLossError(absl::StrCat(opened.path, ": metadata ", kRowsAfterDelta,
                                               ": not a delta of ", checkpoint.folder,
                                               "; use another checkpoint"));
     }
-    if (age == 0) server.rows = rows;
+    if (age == 0) server.rows = rows_after.value_or(RowsOf(opened.reader));
     if (is_delta) SIMURGH_RETURN_IF_ERROR(AddIds(checkpoint, file.path, age, opened, *newest));
     server.files.insert(server.files.begin(), std::move(opened));
     if (!is_delta) return server;
@@ -174,6 +182,19 @@ StatusOr<SavedRows> OpenFiles(const std::vector<Checkpoint>& chain, const ModelF
 }
 
 }  // namespace
+
+StatusOr<std::map<std::string, uint64_t>> CountRows(const Checkpoint& checkpoint) {
+  std::map<std::string, uint64_t> rows;
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::string table = TableOf(file);
+    if (table.empty()) continue;
+    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader, checkpoint.OpenTensors(file.path));
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> rows_after,
+                             RowsAfterDelta(checkpoint.Path(file.path), reader));
+    rows[table] += rows_after.value_or(RowsOf(reader));
+  }
+  return rows;
+}
 
 StatusOr<std::vector<SavedRows>> OpenRows(const Checkpoint& checkpoint, const std::string& table) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain());

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +31,10 @@ std::string DescribeTensor(const TensorSpec& tensor);
 
 // Returns the number of rows in a file of rows, equal for all its tensors; 0 without tensors.
 uint64_t RowsOf(const TensorFileReader& file);
+// Returns the value of kRowsAfterDelta; nothing for a full file. path: named in errors.
+// Errors: DATA_LOSS for another text.
+StatusOr<std::optional<uint64_t>> RowsAfterDelta(const std::string& path,
+                                                 const TensorFileReader& file);
 // Reads the ids of all rows.
 StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file);
 // Returns the index of a table. Errors: INVALID_ARGUMENT if there is none of this name.
@@ -80,6 +86,10 @@ struct SavedRows {
 
 // Returns the table of a file of rows; empty for other files.
 std::string TableOf(const ModelFile& file);
+
+// Returns the number of rows of each table. Reads the headers of its own files only.
+// Errors: those of OpenTensors and RowsAfterDelta.
+StatusOr<std::map<std::string, uint64_t>> CountRows(const Checkpoint& checkpoint);
 
 // Opens the files of a checkpoint's rows, and for a delta those of the checkpoints that it
 // continues. table: empty for all. Sorted by name.

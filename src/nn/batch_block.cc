@@ -1,6 +1,7 @@
 #include "nn/batch_block.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -191,8 +192,8 @@ EmbeddingCheck::EmbeddingCheck(std::vector<ModelInputs::Feature> features, Embed
   if (wire_.dims.empty()) wire_.dims = {static_cast<uint32_t>(width_)};
 }
 
-void EmbeddingCheck::Count(const BatchBlock& block, size_t samples,
-                           std::span<double> counts) const {
+template <typename Visit>
+void EmbeddingCheck::ForEach(const BatchBlock& block, size_t samples, const Visit& visit) const {
   if (features_.empty() || samples == 0) return;
   MatrixView<const float> embeddings = block.embeddings;
   std::vector<float> decoded;
@@ -212,14 +213,33 @@ void EmbeddingCheck::Count(const BatchBlock& block, size_t samples,
   SIMURGH_CHECK_EQ(embeddings.columns(), width_);
   size_t column = 0;
   for (size_t f = 0; f < features_.size(); ++f) {
-    const MatrixView<const float> own = embeddings.Columns(column, features_[f].width);
+    visit(f, embeddings.Columns(column, features_[f].width));
     column += features_[f].width;
+  }
+}
+
+void EmbeddingCheck::Count(const BatchBlock& block, size_t samples,
+                           std::span<double> counts) const {
+  ForEach(block, samples, [&](size_t f, MatrixView<const float> own) {
     for (size_t row = 0; row < samples; ++row) {
       if (AllFinite(own.row(row))) continue;
       ++counts[f];
       break;
     }
-  }
+  });
+}
+
+std::vector<FeatureNorms> EmbeddingCheck::Norms(const BatchBlock& block, size_t samples) const {
+  std::vector<FeatureNorms> all;
+  ForEach(block, samples, [&](size_t f, MatrixView<const float> own) {
+    FeatureNorms& one = all.emplace_back(FeatureNorms{.feature = features_[f].name, .norms = {}});
+    for (size_t row = 0; row < samples; ++row) {
+      double squares = 0;
+      for (const float value : own.row(row)) squares += double{value} * value;
+      one.norms.push_back(static_cast<float>(std::sqrt(squares)));
+    }
+  });
+  return all;
 }
 
 void EmbeddingCheck::CountUnseen(const BatchBlock& block, const CompactBatch& ids,

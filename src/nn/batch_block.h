@@ -68,7 +68,13 @@ class BlockPool {
 // f32. Blocks of rows also have f32 embeddings.
 std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire = {});
 
-// Finds features whose embeddings are not finite. Without features, finds none.
+// The Euclidean lengths of a feature's embeddings, one for each sample.
+struct FeatureNorms {
+  std::string feature;
+  std::vector<float> norms;
+};
+
+// Looks at the embeddings of blocks. Without features, finds nothing.
 //
 // Threads: immutable.
 class EmbeddingCheck {
@@ -89,12 +95,19 @@ class EmbeddingCheck {
   void CountUnseen(const BatchBlock& block, const CompactBatch& ids,
                    std::span<double> counts) const;
 
+  // Returns the norms of a block's embeddings. Requires a block that the network has computed.
+  std::vector<FeatureNorms> Norms(const BatchBlock& block, size_t samples) const;
+
   // Returns the names of the features whose count is above 0, separated by commas.
   std::string Names(std::span<const double> counts) const;
   // Returns Names() as part of an error, with the remedy. Empty if there are none.
   std::string Problem(std::span<const double> counts) const;
 
  private:
+  // Calls visit(index of the feature, its embeddings) for each feature.
+  template <typename Visit>
+  void ForEach(const BatchBlock& block, size_t samples, const Visit& visit) const;
+
   std::vector<ModelInputs::Feature> features_;
   EmbeddingWire wire_;
   size_t width_ = 0;

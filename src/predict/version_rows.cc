@@ -230,20 +230,17 @@ StatusOr<std::vector<DeltaFiles>> OpenDelta(const Checkpoint& delta,
     SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(name, configs));
     DeltaFiles& files = tables[index];
     SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, delta.OpenTensors(file.path));
-    const auto after = reader.metadata().find(kRowsAfterDelta);
-    uint64_t rows_after = 0;
-    if (after == reader.metadata().end()) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> rows_after,
+                             RowsAfterDelta(delta.Path(file.path), reader));
+    if (!rows_after) {
       files.is_whole = true;
-    } else if (!absl::SimpleAtoi(after->second, &rows_after)) {
-      return absl::DataLossError(
-          absl::StrCat(delta.Path(file.path), ": metadata ", kRowsAfterDelta, ": not a number"));
     } else {
       SIMURGH_ASSIGN_OR_RETURN(
           TensorFileReader removed,
           delta.OpenTensors(absl::StrCat("removed", file.path.substr(file.path.find('/')))));
       files.removed.push_back(std::move(removed));
     }
-    files.rows_after += rows_after;
+    files.rows_after += rows_after.value_or(0);
     files.rows.push_back(std::move(reader));
   }
   return tables;

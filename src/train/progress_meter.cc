@@ -82,6 +82,7 @@ void ProgressMeter::Add(const TrainObserver::Step& step, const DenseBatch& batch
   samples_ += step.samples;
   staleness_ += step.staleness;
   ranks_staleness_ += step.ranks_staleness;
+  waited_ += step.waited;
   if (!step.applied) return;
   loss_ += step.loss * static_cast<double>(step.samples);
   applied_samples_ += step.samples;
@@ -133,6 +134,7 @@ TrainObserver::Progress ProgressMeter::Report() {
       .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
       .staleness = staleness_ / steps,
       .ranks_staleness = ranks_staleness_ / steps,
+      .waited = std::min(Seconds(waited_) / Seconds(now - last_report_), 1.0),
       .dense_staleness = std::nullopt,
       .metrics = metrics.front(),
       .window = Window(),
@@ -145,6 +147,7 @@ TrainObserver::Progress ProgressMeter::Report() {
   last_report_ = now;
   steps_ = samples_ = applied_samples_ = 0;
   dense_pushes_ = 0;
+  waited_ = {};
   loss_ = staleness_ = ranks_staleness_ = dense_gaps_ = 0;
   return progress;
 }

@@ -84,6 +84,7 @@ class ProgressMeter {
   double loss_ = 0;
   double staleness_ = 0;
   double ranks_staleness_ = 0;
+  std::chrono::nanoseconds waited_{};
   uint64_t dense_pushes_ = 0;
   double dense_gaps_ = 0;
   // The statistics of one task. A task without an AUC has a label of numbers.

@@ -77,6 +77,7 @@ class TrainObserver {
     double samples_per_second = 0;
     double staleness = 0;
     double ranks_staleness = 0;
+    double waited = 0;  // Share of the time that was spent waiting for embeddings.
     std::optional<double> dense_staleness;  // Mode async: gap of OnDensePush, if there was a push.
     // Metrics of predictions, each made before its step.
     struct Metrics {
@@ -96,6 +97,16 @@ class TrainObserver {
   // Mode async: a push of dense gradients was applied. gap: see DenseVersions.
   virtual void OnDensePush(uint64_t gap) {}
   virtual void OnProgress(const Progress& progress) {}
+
+  // What a step has computed for its samples.
+  struct Sample {
+    uint64_t step = 0;
+    std::vector<float> predictions;  // (B, labels), row by row.
+    std::vector<FeatureNorms> norms;
+  };
+  // Returns whether OnSample() follows the step. Threads: any.
+  virtual bool WantsSample() { return false; }
+  virtual void OnSample(const Sample& sample) {}
   virtual void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {}
   // Training has waited for a checkpoint: for its pushes, the copies and the servers.
   virtual void OnCheckpoint(std::chrono::nanoseconds waited) {}

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
+#include "nn/metrics.h"
 #include "telemetry/timeline.h"
 #include "train/batch_pipeline.h"
 #include "train/calibration_choice.h"
@@ -42,6 +45,12 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   SIMURGH_RETURN_IF_ERROR(update_->BeginStep(step.step, trace, rate, &ranks));
   ReportDensePushes(meter);
 
+  // What an observer wants to know of the batch, which the release ends.
+  std::optional<std::vector<FeatureNorms>> norms;
+  const auto look = [&] {
+    if (observer_.WantsSample()) norms = data_.embeddings.Norms(*pulled.block, step.samples);
+  };
+
   // Forward and backward. Meanwhile: sums of complete gradients, copies of other batches, and the
   // push, which does not wait for the other ranks.
   std::optional<Status> released;  // Set once the network's call has ended `pulled` and `dense`.
@@ -51,6 +60,7 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
       // The embeddings can be at fault although their gradients are finite. That shows too late for
       // the first such step, but in the next ones.
       if (!usable || skipped_in_row_ > 0) CountNotFinite(pulled);
+      look();
       released = batches.Release(pulled, usable);
     };
   }
@@ -60,6 +70,7 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
     SIMURGH_RETURN_IF_ERROR(*released);
   } else {
     step.queued = batches.queued();
+    look();
   }
 
   // The last sums. Meanwhile: whether all ranks apply the step, statistics, and a push that is due.
@@ -83,6 +94,12 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
 
   step.computed = std::chrono::steady_clock::now() - begin;
   observer_.OnStep(step);
+  if (norms) {
+    std::vector<float> predictions = probabilities_;
+    UnscalePredictions(predictions, data_.scales);
+    observer_.OnSample(
+        {.step = step.step, .predictions = std::move(predictions), .norms = *std::move(norms)});
+  }
   skipped_in_row_ = step.applied ? 0 : skipped_in_row_ + 1;
   return skipped_in_row_ < config_.max_skipped_steps ? absl::OkStatus() : SkippedError(step.step);
 }
