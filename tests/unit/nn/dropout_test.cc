@@ -61,6 +61,19 @@ std::unique_ptr<DenseNetwork> MakeNetwork(const ModelConfig& model, uint64_t see
   return *std::move(network);
 }
 
+// Expects equal numbers but for rounding: the layers around a dropout use other products.
+void CheckNear(const Trained& a, const Trained& b) {
+  const auto check = [](const std::vector<float>& some, const std::vector<float>& others) {
+    REQUIRE(some.size() == others.size());
+    for (size_t i = 0; i < some.size(); ++i) {
+      CHECK(some[i] == Approx(others[i]).epsilon(1e-4).margin(1e-6));
+    }
+  };
+  check(a.probabilities, b.probabilities);
+  check(a.gradients, b.gradients);
+  check(a.embedding_gradient, b.embedding_gradient);
+}
+
 // Expects |count - samples * share| within five standard deviations.
 void CheckShare(size_t count, double samples, double share) {
   CAPTURE(count, samples, share);
@@ -181,7 +194,7 @@ TEST_CASE("predictions, and a rate of 0, are those without dropout") {
     REQUIRE(OutputsFrom(*network, batch.dense(), batch.embeddings(), outputs).ok());
     CHECK(outputs == expected);
   }
-  CHECK(Train(*rate_0, batch, {}) == Train(*plain, batch, {}));
+  CheckNear(Train(*rate_0, batch, {}), Train(*plain, batch, {}));
   CHECK(Train(*dropping, batch, {}).probabilities != Train(*plain, batch, {}).probabilities);
 }
 
