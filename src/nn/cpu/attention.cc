@@ -341,7 +341,8 @@ Status AttentionBackwardWeights(const LayerPlan& layer, const Sequence& sequence
 
 Status AttentionTakePartForward(const LayerPlan& layer, RowStatistics& training) {
   SIMURGH_RETURN_IF_ERROR(CountRows(layer, 0, training));
-  if (training.rows == 0) return absl::OkStatus();
+  if (!training.sum) return absl::OkStatus();
+  // Ranks sum even if none has a row, which a device among them does not know.
   for (const LayerPlan& inner : layer.inner) {
     if (!inner.has_statistics) continue;
     SIMURGH_RETURN_IF_ERROR(NormaliseRows(inner, {}, training, {}));
@@ -350,7 +351,7 @@ Status AttentionTakePartForward(const LayerPlan& layer, RowStatistics& training)
 }
 
 Status AttentionTakePartBackward(const LayerPlan& layer, const RowStatistics& training) {
-  if (training.rows == 0 || !training.sum) return absl::OkStatus();
+  if (!training.sum) return absl::OkStatus();
   for (size_t i = layer.inner.size(); i-- > 0;) {
     if (!layer.inner[i].has_statistics) continue;
     std::vector<double> sums(2 * layer.inner[i].output_width);

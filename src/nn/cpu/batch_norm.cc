@@ -93,7 +93,7 @@ void BatchNormPredict(MatrixView<const float> input, const BatchNormAffine& affi
 Status SyncBatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine,
                             float epsilon, const BatchNormGroup& group, std::span<float> mean,
                             std::span<float> variance, MatrixView<float> output) {
-  const auto rows = static_cast<double>(group.samples);
+  const auto rows = static_cast<double>(std::max<uint64_t>(group.samples, 1));
   std::vector<double> sums(mean.size());
   const auto sum_all = [&](const auto& term) -> Status {
     std::ranges::fill(sums, 0.0);

@@ -37,7 +37,8 @@ struct BatchNormGroup {
   const std::function<Status(std::span<double> values)>& sum;  // Sums values over all ranks.
 };
 
-// Computes BatchNormForward with mean and variance of the group's batch. B may be 0.
+// Computes BatchNormForward with mean and variance of the group's batch, which are 0 without
+// samples. B may be 0.
 // Errors: those of group.sum. Cost: two sums of C values over the ranks.
 Status SyncBatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine,
                             float epsilon, const BatchNormGroup& group, std::span<float> mean,

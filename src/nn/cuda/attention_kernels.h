@@ -5,6 +5,7 @@
 
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/host_device.h"
 
 // Attention to the rows of a sequence, see nn/cpu/attention.h. Matrices of rows have one for each
@@ -27,6 +28,23 @@ struct AttentionInput {
   }
   SIMURGH_HOST_DEVICE bool Has(size_t sample, size_t place) const {
     return ToFloat(input(sample, query + places * dim + place)) != 0.0F;
+  }
+  // row: that of the place in a matrix of rows.
+  SIMURGH_HOST_DEVICE bool Has(size_t row) const { return Has(row / places, row % places); }
+};
+
+// 1 for each row of a sequence: a term of SumColumns, with one column.
+template <typename T>
+struct PlaceTerm {
+  static constexpr size_t kPack = 1;
+
+  AttentionInput<T> in;
+
+  bool Packs() const { return false; }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t /*column*/) const {
+    return {in.Has(row) ? 1.0F : 0.0F};
   }
 };
 

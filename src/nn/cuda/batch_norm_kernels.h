@@ -2,56 +2,20 @@
 
 #include <cstddef>
 
-#include "nn/cuda/float16.h"
-#include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/formulas.h"
+#include "nn/host_device.h"
 
-// Batch normalisation with the CPU backend's formulas and order of sums.
+// Batch normalisation with the CPU backend's formulas and order of sums. Functions of a row are
+// those of map_kernels.h.
 namespace simurgh::cuda {
 
-template <typename T>
-struct SquaredDistanceTerm {
-  static constexpr size_t kPack = kSumPack<T>;
-
-  Matrix<const T> input;
+struct SquaredDistance {
   const float* mean;
 
-  bool Packs() const { return AllPack<kPack>(input); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    Pack<float, N> squares;
-    for (size_t k = 0; k < N; ++k) {
-      const float distance = ToFloat(x[k]) - mean[column + k];
-      squares[k] = distance * distance;
-    }
-    return squares;
-  }
-};
-
-// The output gradient times the normalised input.
-template <typename T>
-struct ScaleGradientTerm {
-  static constexpr size_t kPack = kSumPack<T>;
-
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
-  const float* mean;
-  const float* inverse;
-
-  bool Packs() const { return AllPack<kPack>(input, output_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    const auto dy = output_gradient.template Load<N>(row, column);
-    Pack<float, N> products;
-    for (size_t k = 0; k < N; ++k) {
-      products[k] = ToFloat(dy[k]) * ((ToFloat(x[k]) - mean[column + k]) * inverse[column + k]);
-    }
-    return products;
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x) const {
+    const float distance = x - mean[c];
+    return distance * distance;
   }
 };
 
@@ -62,16 +26,47 @@ struct BatchNormParameters {
   const float* inverse;  // Inverse of the deviation.
 };
 
+struct BatchNormValue {
+  BatchNormParameters of;
+
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x) const {
+    return (x - of.mean[c]) * (of.scale[c] * of.inverse[c]) + of.shift[c];
+  }
+};
+
+// The terms of the scales' gradient: the output gradient times the normalised input.
+struct BatchNormScaleGradient {
+  BatchNormParameters of;
+
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x, float dy) const {
+    return dy * ((x - of.mean[c]) * of.inverse[c]);
+  }
+};
+
+// Computes the gradient of the input from the means over the batch, or over all ranks' batches, of
+// dy and of dy * normalised:
+// dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)).
+struct BatchNormGradient {
+  BatchNormParameters of;
+  const float* means;             // (C)
+  const float* normalised_means;  // (C)
+
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x, float dy) const {
+    const float slope = normalised_means[c] * of.inverse[c];
+    return of.scale[c] * of.inverse[c] * (dy - means[c] - (x - of.mean[c]) * slope);
+  }
+};
+
 // Computes the batch's variance and its inverse deviation. Called for each column.
 struct FinishVariance {
   const double* sums;
-  double samples;
+  RowCount rows;
   float epsilon;
   float* variance;
   float* inverse;
 
   SIMURGH_HOST_DEVICE void operator()(size_t column) const {
-    variance[column] = static_cast<float>(sums[column] / samples);
+    variance[column] = static_cast<float>(sums[column] / rows.Divisor());
     inverse[column] = InverseDeviation(variance[column], epsilon);
   }
 };
@@ -87,77 +82,23 @@ struct InvertDeviation {
   }
 };
 
-template <typename T>
-struct NormaliseCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  Matrix<const T> input;
-  BatchNormParameters parameters;
-  Matrix<T> output;
-
-  bool Packs() const { return AllPack<kPack>(input, output); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    Pack<T, N> y;
-    for (size_t k = 0; k < N; ++k) {
-      const size_t c = column + k;
-      const float factor = parameters.scale[c] * parameters.inverse[c];
-      const float distance = ToFloat(x[k]) - parameters.mean[c];
-      Assign(y[k], distance * factor + parameters.shift[c]);
-    }
-    output.template Store<N>(row, column, y);
-  }
-};
-
-// Computes the gradient of the input from the means over the batch, or over all ranks' batches, of
-// dy and of dy * normalised:
-// dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)).
-template <typename T>
-struct NormaliseBackwardCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
-  BatchNormParameters parameters;
-  const float* means;             // (C)
-  const float* normalised_means;  // (C)
-  Matrix<T> input_gradient;
-
-  bool Packs() const { return AllPack<kPack>(input, output_gradient, input_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    const auto dy = output_gradient.template Load<N>(row, column);
-    Pack<T, N> dx;
-    for (size_t k = 0; k < N; ++k) {
-      const size_t c = column + k;
-      const float inverse = parameters.inverse[c];
-      const float factor = parameters.scale[c] * inverse;
-      const float slope = normalised_means[c] * inverse;
-      const float distance = ToFloat(x[k]) - parameters.mean[c];
-      Assign(dx[k], factor * (ToFloat(dy[k]) - means[c] - distance * slope));
-    }
-    input_gradient.template Store<N>(row, column, dx);
-  }
-};
-
-// unbias: on the device, as it depends on the batch's size. Called for each column.
+// rows: the number of rows of the batch's statistics, on the device; without any the running ones
+// do not change. Called for each column.
 struct UpdateRunningStatistics {
   float momentum;
-  const float* unbias;
+  const double* rows;
   const float* batch_mean;
   const float* batch_variance;
   float* running_mean;
   float* running_variance;
 
   SIMURGH_HOST_DEVICE void operator()(size_t column) const {
+    if (*rows == 0) return;
+    const auto unbias = static_cast<float>(*rows > 1 ? *rows / (*rows - 1) : 1.0);
     const float keep = 1.0F - momentum;
     running_mean[column] = keep * running_mean[column] + momentum * batch_mean[column];
     running_variance[column] =
-        keep * running_variance[column] + momentum * (batch_variance[column] * *unbias);
+        keep * running_variance[column] + momentum * (batch_variance[column] * unbias);
   }
 };
 

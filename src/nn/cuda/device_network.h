@@ -345,17 +345,11 @@ class DeviceNetwork final : public DenseNetwork {
 
   // Enqueues the optimizer. report: in device memory; see Stepper::Apply.
   void EnqueueStep(float learning_rate, const StepReport* report) {
-    const auto samples = static_cast<double>(step_rows_);
     // The host has waited for a pass since the slot's last step, which has thus read its request.
     StepRequest* const request = reinterpret_cast<StepRequest*>(request_.get()) + step_slot_;
-    *request = {.rate = learning_rate,
-                .unbias = static_cast<float>(step_rows_ > 1 ? samples / (samples - 1) : 1.0)};
-    const bool has_statistics = step_rows_ > 0;
-    const Work work{.kind = Work::kApply,
-                    .slot = step_slot_,
-                    .rows = has_statistics ? 1U : 0U,
-                    .decides = report != nullptr};
-    executor_->Run(work, [&] { stepper_.Apply(request, report, has_statistics); });
+    *request = {.rate = learning_rate, .samples = static_cast<double>(step_rows_)};
+    const Work work{.kind = Work::kApply, .slot = step_slot_, .decides = report != nullptr};
+    executor_->Run(work, [&] { stepper_.Apply(request, report); });
     // A rate of 0 leaves the weights unchanged.
     if (learning_rate > 0) parameters_.DeviceChanged();
     if (!tensors_.state().empty()) state_.DeviceChanged();

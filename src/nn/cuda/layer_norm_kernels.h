@@ -75,83 +75,36 @@ struct RowGradientMean {
   }
 };
 
-template <typename T>
-struct LayerNormCell {
-  static constexpr size_t kPack = kPackOf<T>;
+// Functions of map_kernels.h.
 
-  Matrix<const T> input;
+struct LayerNormValue {
   Matrix<const float> rows;
   const float* scale;
   const float* shift;
-  Matrix<T> output;
 
-  bool Packs() const { return AllPack<kPack>(input, output); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const float mean = rows(row, kRowMean);
-    const float inverse = rows(row, kRowInverse);
-    const auto x = input.template Load<N>(row, column);
-    Pack<T, N> y;
-    for (size_t k = 0; k < N; ++k) {
-      const size_t c = column + k;
-      Assign(y[k], (ToFloat(x[k]) - mean) * inverse * scale[c] + shift[c]);
-    }
-    output.template Store<N>(row, column, y);
+  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t c, float x) const {
+    return (x - rows(row, kRowMean)) * rows(row, kRowInverse) * scale[c] + shift[c];
   }
 };
 
-template <typename T>
-struct LayerNormBackwardCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
+// The gradient of the input.
+struct LayerNormGradient {
   Matrix<const float> rows;
   const float* scale;
-  Matrix<T> input_gradient;
 
-  bool Packs() const { return AllPack<kPack>(input, output_gradient, input_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const float mean = rows(row, kRowMean);
+  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t c, float x, float dy) const {
     const float inverse = rows(row, kRowInverse);
-    const float offset = rows(row, kRowOffset);
-    const float slope = rows(row, kRowSlope);
-    const auto x = input.template Load<N>(row, column);
-    const auto dy = output_gradient.template Load<N>(row, column);
-    Pack<T, N> dx;
-    for (size_t k = 0; k < N; ++k) {
-      const float normalised = (ToFloat(x[k]) - mean) * inverse;
-      Assign(dx[k], inverse * (ToFloat(dy[k]) * scale[column + k] - offset - normalised * slope));
-    }
-    input_gradient.template Store<N>(row, column, dx);
+    const float normalised = (x - rows(row, kRowMean)) * inverse;
+    return inverse * (dy * scale[c] - rows(row, kRowOffset) - normalised * rows(row, kRowSlope));
   }
 };
 
-// The terms of the scale's gradient.
-template <typename T>
-struct LayerNormScaleTerm {
-  static constexpr size_t kPack = kSumPack<T>;
-
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
+// The terms of the scales' gradient.
+struct LayerNormScaleGradient {
   Matrix<const float> rows;
 
-  bool Packs() const { return AllPack<kPack>(input, output_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    const auto dy = output_gradient.template Load<N>(row, column);
-    const float mean = rows(row, kRowMean);
-    const float inverse = rows(row, kRowInverse);
-    Pack<float, N> terms;
-    for (size_t k = 0; k < N; ++k) {
-      terms[k] = ToFloat(dy[k]) * ((ToFloat(x[k]) - mean) * inverse);
-    }
-    return terms;
+  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t /*c*/, float x, float dy) const {
+    return dy * ((x - rows(row, kRowMean)) * rows(row, kRowInverse));
   }
 };
 

@@ -3,17 +3,14 @@
 #include <span>
 
 #include "nn/cuda/attention.h"
-#include "nn/cuda/batch_norm_kernels.h"
+#include "nn/cuda/column_layers.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
-#include "nn/cuda/layer_norm_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/piece_kernels.h"
 #include "nn/cuda/products.h"
 #include "nn/cuda/rank_reducer.h"
-#include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/sequence_kernels.h"
-#include "nn/cuda/slope_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {
@@ -30,12 +27,13 @@ class Layers {
         seed_(seed),
         executor_(executor),
         tensors_(tensors),
+        columns_(executor, tensors),
         products_(plan, executor, tensors),
         attention_(plan, executor, tensors) {}
 
   // weights: in the layout of parameters(); products use their copies in tensors.
   void TakeWeights(std::span<const float> weights) {
-    weights_ = weights;
+    columns_.UseWeights(weights);
     products_.UseWeights(weights);
     attention_.UseWeights(weights);
   }
@@ -54,10 +52,8 @@ class Layers {
       case LayerConfig::Kind::kCross:
         return products_.CrossForward(t, i, input);
       case LayerConfig::Kind::kBatchNorm:
-        FindStatistics(layer, input, ranks);
-        return Cells(
-            NormaliseCell<T>{input, BatchNormOf(layer, training), tensors_.View(memory.output)},
-            input);
+        return columns_.BatchNormForward(layer, input, tensors_.View(memory.output),
+                                         CountOf(input, ranks), ranks);
       case LayerConfig::Kind::kRelu:
         if (!memory.is_fused)
           Cells(ActivationCell<T, ReluFormula>{input, tensors_.View(memory.output)}, input);
@@ -83,20 +79,14 @@ class Layers {
       case LayerConfig::Kind::kGate:
         return Cells(ActivationCell<T, GateFormula>{input, tensors_.View(memory.output)}, input);
       case LayerConfig::Kind::kPrelu:
-        return Cells(
-            PreluCell<T>{input, layer.Slope(weights_).data(), tensors_.View(memory.output)}, input);
+        return columns_.PreluForward(layer, input, tensors_.View(memory.output));
       case LayerConfig::Kind::kDice:
-        FindStatistics(layer, input, ranks);
-        return Cells(DiceCell<T>{input, DiceOf(layer, training), tensors_.View(memory.output)},
-                     input);
-      case LayerConfig::Kind::kLayerNorm: {
-        const Matrix<float> rows = tensors_.template ViewAs<float>(memory.row_values);
-        executor_.ForEachSum(input.rows, RowMean<T>{input, rows});
-        executor_.ForEachSum(input.rows, RowDeviation<T>{input, layer.config.epsilon, rows});
-        return Cells(LayerNormCell<T>{input, rows, layer.Scale(weights_).data(),
-                                      layer.Shift(weights_).data(), tensors_.View(memory.output)},
-                     input);
-      }
+        return columns_.DiceForward(layer, input, tensors_.View(memory.output), AllRows(),
+                                    CountOf(input, ranks), ranks);
+      case LayerConfig::Kind::kLayerNorm:
+        return columns_.LayerNormForward(layer, input,
+                                         tensors_.template ViewAs<float>(memory.row_values),
+                                         tensors_.View(memory.output));
       case LayerConfig::Kind::kProduct: {
         const Matrix<T> output = tensors_.View(memory.output);
         return Cells(ProductCell<T>{input, output}, output);
@@ -136,7 +126,7 @@ class Layers {
         return Cells(LastCell<T>{RowsOf(layer, input), output}, output);
       }
       case LayerConfig::Kind::kAttention:
-        return attention_.Forward(t, i, input);
+        return attention_.Forward(t, i, input, ranks);
       case LayerConfig::Kind::kSelfAttention:
         return;  // CreateNetwork takes models with them to the CPU.
     }
@@ -159,11 +149,16 @@ class Layers {
   }
 
   // The forward and backward passes of a rank without samples.
-  void TakePartForward(const LayerPlan& layer, const RankPass& ranks) {
-    if (layer.has_statistics) BatchStatistics(layer, NoRows(layer), ranks);
+  void TakePartForward(size_t t, size_t i, const RankPass& ranks) {
+    const LayerPlan& layer = plan_.towers[t].layers[i];
+    if (layer.has_statistics) columns_.TakePartForward(layer, CountOf({}, &ranks), ranks);
+    if (layer.config.kind == LayerConfig::Kind::kAttention) attention_.TakePartForward(t, i, ranks);
   }
-  void TakePartBackward(const LayerPlan& layer, const RankPass& ranks) {
-    if (layer.has_statistics) StatisticsGradients(layer, NoRows(layer), NoRows(layer), ranks);
+  void TakePartBackward(size_t t, size_t i, const RankPass& ranks) {
+    const LayerPlan& layer = plan_.towers[t].layers[i];
+    if (layer.has_statistics) columns_.TakePartBackward(layer, ranks);
+    if (layer.config.kind == LayerConfig::Kind::kAttention)
+      attention_.TakePartBackward(t, i, ranks);
     ReportGradients(layer, ranks);
   }
 
@@ -175,41 +170,40 @@ class Layers {
     const Matrix<const T> input = Input(t, i);
     const Matrix<const T> dy = tensors_.View(memory.output_gradient);
     const bool needs_input_gradient = i > 0 || tower.needs_input_gradient;
-    if (layer.config.kind == LayerConfig::Kind::kLinear) {
-      return products_.LinearBackward(t, i, input, needs_input_gradient);
-    }
-    if (layer.config.kind == LayerConfig::Kind::kCross) {
-      return products_.CrossBackward(t, i, input, needs_input_gradient);
-    }
-    if (layer.config.kind == LayerConfig::Kind::kBilinear) {
-      return products_.BilinearBackward(t, i, input, needs_input_gradient);
-    }
-    if (layer.config.kind == LayerConfig::Kind::kAttention) {
-      return attention_.Backward(t, i, input);
-    }
     // The first layer of a tower may have no memory for an input gradient.
-    if (layer.has_statistics) StatisticsGradients(layer, input, dy, ranks);
-    if (layer.config.kind == LayerConfig::Kind::kPrelu) {
-      SumColumns(executor_, PreluSlopeTerm<T>{input, dy}, input.rows,
-                 tensors_.ColumnParts(input.columns),
-                 {tensors_.column_sums(), layer.Slope(tensors_.gradients()).data()});
-    }
-    if (layer.config.kind == LayerConfig::Kind::kLayerNorm) {
-      LayerNormGradients(layer, input, dy, tensors_.template ViewAs<float>(memory.row_values));
-    }
-    if (!needs_input_gradient) return;
-    const Matrix<T> dx = tensors_.InputGradient(t, i);
+    const Matrix<T> dx = needs_input_gradient ? tensors_.InputGradient(t, i) : Matrix<T>();
+    // Layers that compute gradients of parameters, too.
     switch (layer.config.kind) {
       case LayerConfig::Kind::kLinear:
+        return products_.LinearBackward(t, i, input, needs_input_gradient);
       case LayerConfig::Kind::kCross:
+        return products_.CrossBackward(t, i, input, needs_input_gradient);
       case LayerConfig::Kind::kBilinear:
-        return;
+        return products_.BilinearBackward(t, i, input, needs_input_gradient);
+      case LayerConfig::Kind::kAttention:
+        return attention_.Backward(t, i, input, ranks);
       case LayerConfig::Kind::kBatchNorm:
-        DivideSums(input, ranks);
-        return Cells(
-            NormaliseBackwardCell<T>{input, dy, BatchNormOf(layer, true), tensors_.column_values(),
-                                     tensors_.column_values() + input.columns, dx},
-            dx);
+        return columns_.BatchNormBackward(layer, input, dy, CountOf(input, &ranks), ranks, dx);
+      case LayerConfig::Kind::kPrelu:
+        return columns_.PreluBackward(layer, input, dy, dx);
+      case LayerConfig::Kind::kDice:
+        return columns_.DiceBackward(layer, input, dy, AllRows(), CountOf(input, &ranks), ranks,
+                                     dx);
+      case LayerConfig::Kind::kLayerNorm:
+        return columns_.LayerNormBackward(layer, input, dy,
+                                          tensors_.template ViewAs<float>(memory.row_values), dx);
+      default:
+        if (needs_input_gradient) InputBackward(t, i, input, dy, dx);
+    }
+  }
+
+  // The backward pass of a layer without parameters, whose input has a gradient.
+  void InputBackward(size_t t, size_t i, const Matrix<const T>& input, const Matrix<const T>& dy,
+                     const Matrix<T>& dx) {
+    const TowerPlan& tower = plan_.towers[t];
+    const LayerPlan& layer = tower.layers[i];
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    switch (layer.config.kind) {
       case LayerConfig::Kind::kRelu:
         if (memory.is_fused && IsLinear(t, i + 1)) return;
         if (DropsInPlace(t, i + 1)) return;
@@ -243,16 +237,6 @@ class Layers {
       case LayerConfig::Kind::kGate:
         return Cells(ActivationBackwardCell<T, GateFormula>{tensors_.View(memory.output), dy, dx},
                      dx);
-      case LayerConfig::Kind::kPrelu:
-        return Cells(PreluBackwardCell<T>{input, layer.Slope(weights_).data(), dy, dx}, dx);
-      case LayerConfig::Kind::kDice:
-        DivideSums(input, ranks);
-        return Cells(DiceBackwardCell<T>{input, dy, DiceOf(layer, true), tensors_.column_values(),
-                                         tensors_.column_values() + input.columns, dx},
-                     dx);
-      case LayerConfig::Kind::kLayerNorm:
-        return LayerNormBackward(layer, input, dy,
-                                 tensors_.template ViewAs<float>(memory.row_values), dx);
       case LayerConfig::Kind::kProduct:
         return Cells(ProductBackwardCell<T>{input, dy, dx}, dx);
       case LayerConfig::Kind::kJoint:
@@ -278,9 +262,16 @@ class Layers {
         return Cells(MeanBackwardCell<T>{RowsOf(layer, input), dy, dx}, dx);
       case LayerConfig::Kind::kLast:
         return Cells(LastBackwardCell<T>{RowsOf(layer, input), dy, dx}, dx);
+      case LayerConfig::Kind::kLinear:
+      case LayerConfig::Kind::kCross:
+      case LayerConfig::Kind::kBilinear:
       case LayerConfig::Kind::kAttention:
       case LayerConfig::Kind::kSelfAttention:
-        return;  // CreateNetwork takes models with them to the CPU.
+      case LayerConfig::Kind::kBatchNorm:
+      case LayerConfig::Kind::kPrelu:
+      case LayerConfig::Kind::kDice:
+      case LayerConfig::Kind::kLayerNorm:
+        return;  // See BackwardOf.
     }
   }
 
@@ -313,23 +304,6 @@ class Layers {
     executor_.ForEachCell(shape.rows, shape.columns, kernel);
   }
 
-  BatchNormParameters BatchNormOf(const LayerPlan& layer, bool training) const {
-    const std::span<float> statistics =
-        training ? tensors_.batch_statistics() : tensors_.running_statistics();
-    return {.scale = layer.Scale(weights_).data(),
-            .shift = layer.Shift(weights_).data(),
-            .mean = layer.Mean(statistics).data(),
-            .inverse = layer.Variance(tensors_.inverse_deviations()).data()};
-  }
-
-  DiceParameters DiceOf(const LayerPlan& layer, bool training) const {
-    const std::span<float> statistics =
-        training ? tensors_.batch_statistics() : tensors_.running_statistics();
-    return {.slope = layer.Slope(weights_).data(),
-            .mean = layer.Mean(statistics).data(),
-            .inverse = layer.Variance(tensors_.inverse_deviations()).data()};
-  }
-
   // Requires all gradients of the layer, which may still be scaled.
   void ReportGradients(const LayerPlan& layer, const RankPass& ranks) {
     if (layer.parameter_count == 0) return;
@@ -341,116 +315,20 @@ class Layers {
     if (ranks.on_gradients) ranks.on_gradients(layer.parameter_offset, layer.parameter_count);
   }
 
-  static Matrix<const T> NoRows(const LayerPlan& layer) {
-    return {nullptr, 0, layer.output_width, layer.output_width};
-  }
-
-  // Number of samples in the statistics of batch norm and dice.
-  static double StatisticsSamples(const Matrix<const T>& input, const RankPass& ranks) {
-    return static_cast<double>(ranks.sum_statistics ? ranks.samples : input.rows);
-  }
-
-  void SumOverRanks(size_t count, const RankPass& ranks) {
-    if (ranks.sum_statistics) ranks.sum_statistics(tensors_.column_sums(), count);
-  }
-
-  // Multiplies column_sums() by a factor of the loss scale.
-  void Rescale(size_t count, float LossScale::* factor) {
-    if constexpr (kIsScaled<T>) {
-      executor_.ForEach(count,
-                        RescaleSum{&(tensors_.loss_scale()->*factor), tensors_.column_sums()});
-    }
-  }
-
-  // Computes the batch's statistics in training, and inverse deviations. ranks: null in prediction.
-  void FindStatistics(const LayerPlan& layer, const Matrix<const T>& input, const RankPass* ranks) {
-    if (ranks != nullptr) return BatchStatistics(layer, input, *ranks);
-    executor_.ForEach(
-        input.columns,
-        InvertDeviation{layer.Variance(tensors_.running_statistics()).data(), layer.config.epsilon,
-                        layer.Variance(tensors_.inverse_deviations()).data()});
-  }
-
-  void BatchStatistics(const LayerPlan& layer, const Matrix<const T>& input,
-                       const RankPass& ranks) {
-    if (input.rows == 0 && !ranks.sum_statistics) return;
-    const ColumnScratch scratch = tensors_.ColumnParts(input.columns);
-    const double samples = StatisticsSamples(input, ranks);
-    double* sums = tensors_.column_sums();
-    float* mean = layer.Mean(tensors_.batch_statistics()).data();
-    SumColumns(executor_, ValueTerm<T>{input}, input.rows, scratch, {sums});
-    SumOverRanks(input.columns, ranks);
-    executor_.ForEach(input.columns, DivideSum{sums, samples, mean});
-    SumColumns(executor_, SquaredDistanceTerm<T>{input, mean}, input.rows, scratch, {sums});
-    SumOverRanks(input.columns, ranks);
-    executor_.ForEach(input.columns,
-                      FinishVariance{sums, samples, layer.config.epsilon,
-                                     layer.Variance(tensors_.batch_statistics()).data(),
-                                     layer.Variance(tensors_.inverse_deviations()).data()});
-  }
-
-  // Computes the gradients of the parameters of batch norm or dice. Also leaves the sums for the
-  // gradient of the input in column_sums().
-  void StatisticsGradients(const LayerPlan& layer, const Matrix<const T>& input,
-                           const Matrix<const T>& dy, const RankPass& ranks) {
-    const size_t columns = input.columns;
-    const ColumnScratch scratch = tensors_.ColumnParts(columns);
-    const std::span<float> gradients = tensors_.gradients();
-    double* sums = tensors_.column_sums();
-    if (layer.config.kind == LayerConfig::Kind::kDice) {
-      const DiceParameters of = DiceOf(layer, true);
-      SumColumns(executor_, DiceTerm<T, DiceSum::kSlope>{input, dy, of}, input.rows, scratch,
-                 {sums, layer.Slope(gradients).data()});
-      SumColumns(executor_, DiceTerm<T, DiceSum::kNormalised>{input, dy, of}, input.rows, scratch,
-                 {sums});
-      SumColumns(executor_, DiceTerm<T, DiceSum::kNormalisedTimesInput>{input, dy, of}, input.rows,
-                 scratch, {sums + columns});
-    } else {
-      const BatchNormParameters norm = BatchNormOf(layer, true);
-      SumColumns(executor_, ValueTerm<T>{dy}, input.rows, scratch,
-                 {sums, layer.Shift(gradients).data()});
-      SumColumns(executor_, ScaleGradientTerm<T>{input, dy, norm.mean, norm.inverse}, input.rows,
-                 scratch, {sums + columns, layer.Scale(gradients).data()});
-    }
-    if (!ranks.sum_statistics) return;
-    Rescale(2 * columns, &LossScale::inverse);
-    SumOverRanks(2 * columns, ranks);
-    Rescale(2 * columns, &LossScale::scale);
-  }
-
-  // Computes the means of the sums that StatisticsGradients leaves, in column_values().
-  void DivideSums(const Matrix<const T>& input, const RankPass& ranks) {
-    executor_.ForEach(2 * input.columns,
-                      DivideSum{tensors_.column_sums(), StatisticsSamples(input, ranks),
-                                tensors_.column_values()});
-  }
-
-  void LayerNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
-                          const Matrix<const T>& dy, const Matrix<const float>& rows) {
-    const ColumnScratch scratch = tensors_.ColumnParts(input.columns);
-    const std::span<float> gradients = tensors_.gradients();
-    SumColumns(executor_, LayerNormScaleTerm<T>{input, dy, rows}, input.rows, scratch,
-               {tensors_.column_sums(), layer.Scale(gradients).data()});
-    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, scratch,
-               {tensors_.column_sums(), layer.Shift(gradients).data()});
-  }
-
-  void LayerNormBackward(const LayerPlan& layer, const Matrix<const T>& input,
-                         const Matrix<const T>& dy, const Matrix<float>& rows,
-                         const Matrix<T>& dx) {
-    const float* const scale = layer.Scale(weights_).data();
-    executor_.ForEachSum(input.rows, RowGradientMean<T, kRowOffset>{input, dy, scale, rows});
-    executor_.ForEachSum(input.rows, RowGradientMean<T, kRowSlope>{input, dy, scale, rows});
-    Cells(LayerNormBackwardCell<T>{input, dy, rows, scale, dx}, dx);
+  // Returns the number of samples in the statistics of batch norm and dice. ranks: null in
+  // prediction.
+  static RowCount CountOf(const Matrix<const T>& input, const RankPass* ranks) {
+    const bool shares = ranks != nullptr && ranks->sum_statistics;
+    return {.known = static_cast<double>(shares ? ranks->samples : input.rows)};
   }
 
   const ModelPlan& plan_;
   const uint64_t seed_;
   Executor& executor_;
   Tensors<T>& tensors_;
+  ColumnLayers<Executor, T> columns_;
   Products<Executor, T> products_;
   Attention<Executor, T> attention_;
-  std::span<const float> weights_;
 };
 
 }  // namespace simurgh::cuda

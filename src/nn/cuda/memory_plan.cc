@@ -134,20 +134,22 @@ void AddBlocks(const LayerPlan& layer, const WeightCopies& copies,
   SIMURGH_CHECK_EQ(first, layer.parameter_offset + layer.parameter_count);
 }
 
-void PlanAttention(const LayerPlan& layer, size_t rows, size_t element_bytes,
-                   RegionPlanner& planner, LayerMemory& memory) {
+// Adds the layers inside attention.
+void PlanInner(const LayerPlan& layer, size_t rows, size_t element_bytes, RegionPlanner& planner,
+               LayerMemory& memory) {
   const size_t places = rows * layer.places;
   const auto add = [&](size_t columns) {
     return planner.AddMatrix(places, columns, element_bytes);
   };
-  const auto add_column = [&](size_t bytes) {
-    return MatrixRegion{.region = planner.Add(places * bytes), .columns = 1, .stride = 1};
+  const auto add_dense = [&](size_t columns, size_t bytes) {
+    return MatrixRegion{
+        .region = planner.Add(places * columns * bytes), .columns = columns, .stride = columns};
   };
-  memory.pairs = add(layer.inner.front().input_width);
-  memory.pair_gradients = add(layer.inner.front().input_width);
-  memory.row_weights = add_column(sizeof(float));
-  memory.row_slopes = add_column(sizeof(float));
-  memory.score_gradients = add_column(element_bytes);
+  memory.inner_input = add(layer.inner.front().input_width);
+  memory.inner_input_gradient = add(layer.inner.front().input_width);
+  memory.row_weights = add_dense(1, sizeof(float));
+  memory.row_slopes = add_dense(1, sizeof(float));
+  memory.score_gradients = add_dense(1, element_bytes);
   for (const LayerPlan& inner : std::span(layer.inner).first(layer.inner.size() - 1)) {
     InnerMemory result{.output = add(inner.output_width), .gradient = add(inner.output_width)};
     if (inner.config.kind == Kind::kLinear) {
@@ -204,7 +206,7 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
       result.inner_gradient = planner.AddMatrix(rows, layer.config.rank, element_bytes);
     }
   } else if (kind == Kind::kAttention) {
-    PlanAttention(layer, rows, element_bytes, planner, result);
+    PlanInner(layer, rows, element_bytes, planner, result);
   } else if (kind == Kind::kFm) {
     result.vector_sums = planner.AddMatrix(rows, layer.config.width, sizeof(float));
   } else if (kind == Kind::kLayerNorm) {
@@ -250,31 +252,32 @@ void PlanSamples(const ModelPlan& plan, const WireCodes& codes, size_t rows, boo
   }
 }
 
-// Most columns that are summed over a batch: those of a layer, or of the weight and bias of one
-// with one output.
-size_t WidestLayer(const ModelPlan& plan) {
-  size_t widest = 1;
+// Sizes of memory for sums of columns.
+struct SumSizes {
+  size_t columns = 1;  // Most columns of a sum.
+  size_t partial = 1;  // Most values of ColumnScratch::partial, and of its groups.
+  size_t groups = 1;
+
+  void Cover(size_t rows, size_t wanted) {
+    columns = std::max(columns, wanted);
+    partial = std::max(partial, SumBlocks(rows) * wanted);
+    groups = std::max(groups, SumGroups(rows) * wanted);
+  }
+};
+
+// Covers the columns of each layer, or of the weight and bias of one with one output. Layers inside
+// others have a row for each place.
+SumSizes SizesOfSums(const ModelPlan& plan, size_t rows) {
+  SumSizes sizes;
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      widest = std::max(widest, layer.output_width);
-      if (layer.output_width == 1) widest = std::max(widest, layer.input_width + 1);
+      sizes.Cover(rows, layer.output_width == 1 ? layer.input_width + 1 : layer.output_width);
       for (const LayerPlan& inner : layer.inner) {
-        widest = std::max({widest, inner.output_width, inner.input_width + 1});
+        sizes.Cover(rows * layer.places, std::max(inner.output_width, inner.input_width + 1));
       }
     }
   }
-  return widest;
-}
-
-// Most rows that are summed for each sample: the places of a sequence.
-size_t MostPlaces(const ModelPlan& plan) {
-  size_t most = 1;
-  for (const TowerPlan& tower : plan.towers) {
-    for (const LayerPlan& layer : tower.layers) {
-      if (!layer.inner.empty()) most = std::max(most, layer.places);
-    }
-  }
-  return most;
+  return sizes;
 }
 
 }  // namespace
@@ -320,8 +323,10 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
   // Twice: batch norm needs two sums per column.
-  memory.column_sums = planner.Add(2 * WidestLayer(plan) * sizeof(double));
-  memory.column_values = floats(2 * WidestLayer(plan));
+  const size_t summed_columns = SizesOfSums(plan, /*rows=*/0).columns;
+  memory.column_sums = planner.Add(2 * summed_columns * sizeof(double));
+  memory.column_values = floats(2 * summed_columns);
+  memory.row_counts = planner.Add(plan.towers.size() * sizeof(double));
   memory.code_table = planner.Add(codes.table.size() * sizeof(uint32_t));
   if (codes.pools()) {
     memory.pooled_features = planner.Add(codes.features.size() * sizeof(PooledFeature));
@@ -397,9 +402,9 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
   }
   memory.losses = planner.Add(capacity_rows * sizeof(double));
   memory.losses_next = planner.Add(capacity_rows * sizeof(double));
-  const size_t summed_rows = capacity_rows * MostPlaces(plan);
-  memory.partial = planner.Add(SumBlocks(summed_rows) * WidestLayer(plan) * sizeof(float));
-  memory.partial_groups = planner.Add(SumGroups(summed_rows) * WidestLayer(plan) * sizeof(double));
+  const SumSizes sums = SizesOfSums(plan, capacity_rows);
+  memory.partial = planner.Add(sums.partial * sizeof(float));
+  memory.partial_groups = planner.Add(sums.groups * sizeof(double));
   for (size_t t = 0; t < plan.towers.size(); ++t) {
     const TowerPlan& tower = plan.towers[t];
     TowerMemory result;

@@ -141,8 +141,9 @@ struct WeightMemory {
   Region dropout_step;                            // u64: see DropoutStep
   Region sums;                                    // f64: partial sums of squares
   Region sums_next;                               // f64: sums of them
-  Region column_sums;                             // f64: (2, widest layer)
-  Region column_values;                           // (2, widest layer)
+  Region column_sums;                             // f64: (2, most columns)
+  Region column_values;                           // (2, most columns)
+  Region row_counts;                              // f64: (towers), see Tensors
   Region code_table;                              // u32: see WireCodes
   Region pooled_features;                         // PooledFeature: see WireCodes
   Region feature_of;                              // u32: see WireCodes
@@ -159,7 +160,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
 struct InnerMemory {
   MatrixRegion output;
   MatrixRegion gradient;
-  MatrixRegion weight;  // linear, but the last: for products.
+  MatrixRegion weight;  // linear: for products.
 };
 
 struct LayerMemory {
@@ -174,13 +175,14 @@ struct LayerMemory {
   MatrixRegion row_values;      // layer_norm, f32: (B, kLayerNormColumns)
   MatrixRegion heads;           // bilinear: square, the heads' weights on the diagonal.
   MatrixRegion heads_gradient;  // f32
-  // attention, for each place of a sample: (q, k, q - k, q * k) and their gradient; in f32 weights
-  // and their gradient; and the gradient of what the inner layers compute.
-  MatrixRegion pairs;
-  MatrixRegion pair_gradients;
+  // attention, for each place of a sample. The first inner layer's input and its gradient; in f32
+  // the weight of the place and its gradient.
+  MatrixRegion inner_input;
+  MatrixRegion inner_input_gradient;
   MatrixRegion row_weights;
   MatrixRegion row_slopes;
-  MatrixRegion score_gradients;
+  MatrixRegion score_gradients;  // Gradients of what the inner layers compute.
+  // Without the last layer of attention, whose output is row_weights.
   std::vector<InnerMemory> inner_layers = {};
   // A linear layer followed by relu: the product writes relu's output, which both layers share, and
   // the mask for the backward pass.
@@ -241,8 +243,8 @@ struct BatchMemory {
   Region embedding_gradient;  // f32, if gradients are encoded.
   Region losses;              // f64
   Region losses_next;         // f64: sums of them
-  Region partial;             // f32: partial sums over rows; (blocks, widest layer)
-  Region partial_groups;      // f64: sums of them; (groups, widest layer)
+  Region partial;             // f32: see ColumnScratch
+  Region partial_groups;      // f64
   std::vector<TowerMemory> towers;
   RegionPlanner planner;
 };

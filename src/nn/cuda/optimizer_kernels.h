@@ -16,7 +16,7 @@ namespace simurgh::cuda {
 // constant.
 struct StepRequest {
   float rate = 0;
-  float unbias = 1;  // Factor of the batch's variance.
+  double samples = 0;  // Samples in batch norm's statistics.
 };
 
 // A step's values, computed on the device.
@@ -27,8 +27,8 @@ struct StepScalars {
   float correction = 1;       // adam, lamb: bias correction of the first moment.
   float root_correction = 1;  // adam, lamb: bias correction of the second moment's root.
   float average_kept = 0;
-  float unbias = 1;
   float clip = 1;  // Factor of the gradients.
+  double samples = 0;
 };
 
 // Begins a step: decides whether it counts, advances the numbers of steps and computes the scalars.
@@ -50,7 +50,7 @@ struct BeginStep {
     scalars->counts = report == nullptr || report->not_finite == 0 ? 1 : 0;
     if (scalars->counts == 0) return;
     scalars->rate = request->rate;
-    scalars->unbias = request->unbias;
+    scalars->samples = request->samples;
     scalars->keep = 1.0F - request->rate * decoupled_weight_decay;
     scalars->clip = 1.0F;
     if (squares != nullptr) {

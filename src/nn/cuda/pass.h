@@ -46,12 +46,14 @@ class Pass {
     executor_.Zero(gradients.data(), gradients.size_bytes());
     executor_.ForEach(1, BeginReport{tensors_.report()});
     layers_.TakeWeights(tensors_.parameters());
-    for (const TowerPlan& tower : plan_.towers) {
-      for (const LayerPlan& layer : tower.layers) layers_.TakePartForward(layer, ranks);
+    for (size_t t = 0; t < plan_.towers.size(); ++t) {
+      const size_t layers = plan_.towers[t].layers.size();
+      for (size_t i = 0; i < layers; ++i) layers_.TakePartForward(t, i, ranks);
     }
     for (size_t t = plan_.towers.size(); t-- > 0;) {
-      const std::vector<LayerPlan>& layers = plan_.towers[t].layers;
-      for (size_t i = layers.size(); i-- > 0;) layers_.TakePartBackward(layers[i], ranks);
+      for (size_t i = plan_.towers[t].layers.size(); i-- > 0;) {
+        layers_.TakePartBackward(t, i, ranks);
+      }
     }
   }
 

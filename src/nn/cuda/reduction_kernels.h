@@ -87,14 +87,25 @@ struct FinishColumnSum {
   }
 };
 
-// quotients[c] = sums[c] / divisor. Called for each column.
-struct DivideSum {
+// The number of rows that a mean is of.
+struct RowCount {
+  double known = 0;                 // From the batch's size.
+  const double* counted = nullptr;  // Null, or in device memory, because it depends on the data.
+
+  // Returns the number; 1 if no row was counted, so that means are 0.
+  SIMURGH_HOST_DEVICE double Divisor() const {
+    return counted == nullptr ? known : *counted > 0 ? *counted : 1.0;
+  }
+};
+
+// means[c] = sums[c] / number of rows. Called for each column.
+struct FindMean {
   const double* sums;
-  double divisor;
-  float* quotients;
+  RowCount rows;
+  float* means;
 
   SIMURGH_HOST_DEVICE void operator()(size_t column) const {
-    quotients[column] = static_cast<float>(sums[column] / divisor);
+    means[column] = static_cast<float>(sums[column] / rows.Divisor());
   }
 };
 

@@ -2,77 +2,33 @@
 
 #include <cstddef>
 
-#include "nn/cuda/float16.h"
-#include "nn/cuda/matrix.h"
-#include "nn/cuda/reduction_kernels.h"
 #include "nn/formulas.h"
+#include "nn/host_device.h"
 
-// Activations with a learned slope for each column: prelu and dice.
+// Activations with a learned slope for each column: prelu and dice. Functions of map_kernels.h.
 namespace simurgh::cuda {
 
-template <typename T>
-struct PreluCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  Matrix<const T> input;
+struct PreluValue {
   const float* slope;
-  Matrix<T> output;
 
-  bool Packs() const { return AllPack<kPack>(input, output); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    Pack<T, N> y;
-    for (size_t k = 0; k < N; ++k) {
-      Assign(y[k], PreluFormula::Value(ToFloat(x[k]), slope[column + k]));
-    }
-    output.template Store<N>(row, column, y);
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x) const {
+    return PreluFormula::Value(x, slope[c]);
   }
 };
 
-template <typename T>
-struct PreluBackwardCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  Matrix<const T> input;
+// The gradient of the input.
+struct PreluGradient {
   const float* slope;
-  Matrix<const T> output_gradient;
-  Matrix<T> input_gradient;
 
-  bool Packs() const { return AllPack<kPack>(input, output_gradient, input_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    const auto dy = output_gradient.template Load<N>(row, column);
-    Pack<T, N> dx;
-    for (size_t k = 0; k < N; ++k) {
-      Assign(dx[k], PreluFormula::Gradient(ToFloat(x[k]), slope[column + k], ToFloat(dy[k])));
-    }
-    input_gradient.template Store<N>(row, column, dx);
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x, float dy) const {
+    return PreluFormula::Gradient(x, slope[c], dy);
   }
 };
 
 // The terms of the slopes' gradient.
-template <typename T>
-struct PreluSlopeTerm {
-  static constexpr size_t kPack = kSumPack<T>;
-
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
-
-  bool Packs() const { return AllPack<kPack>(input, output_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
-    const auto x = input.template Load<N>(row, column);
-    const auto dy = output_gradient.template Load<N>(row, column);
-    Pack<float, N> terms;
-    for (size_t k = 0; k < N; ++k) {
-      terms[k] = PreluFormula::SlopeGradient(ToFloat(x[k]), ToFloat(dy[k]));
-    }
-    return terms;
+struct PreluSlopeGradient {
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t /*c*/, float x, float dy) const {
+    return PreluFormula::SlopeGradient(x, dy);
   }
 };
 
@@ -88,26 +44,11 @@ struct DiceParameters {
   }
 };
 
-template <typename T>
-struct DiceCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  Matrix<const T> input;
+struct DiceValue {
   DiceParameters of;
-  Matrix<T> output;
 
-  bool Packs() const { return AllPack<kPack>(input, output); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const auto values = input.template Load<N>(row, column);
-    Pack<T, N> y;
-    for (size_t k = 0; k < N; ++k) {
-      const size_t c = column + k;
-      const float x = ToFloat(values[k]);
-      Assign(y[k], DiceFormula::Value(x, of.Normalised(x, c), of.slope[c]));
-    }
-    output.template Store<N>(row, column, y);
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x) const {
+    return DiceFormula::Value(x, of.Normalised(x, c), of.slope[c]);
   }
 };
 
@@ -118,67 +59,33 @@ enum class DiceSum {
   kNormalisedTimesInput,  // Product of that gradient and the normalised input.
 };
 
-template <typename T, DiceSum kSum>
+template <DiceSum kSum>
 struct DiceTerm {
-  static constexpr size_t kPack = kSumPack<T>;
-
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
   DiceParameters of;
 
-  bool Packs() const { return AllPack<kPack>(input, output_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
-    const auto values = input.template Load<N>(row, column);
-    const auto gradients = output_gradient.template Load<N>(row, column);
-    Pack<float, N> terms;
-    for (size_t k = 0; k < N; ++k) {
-      const size_t c = column + k;
-      const float x = ToFloat(values[k]);
-      const float dy = ToFloat(gradients[k]);
-      const float z = of.Normalised(x, c);
-      if constexpr (kSum == DiceSum::kSlope) {
-        terms[k] = DiceFormula::SlopeGradient(x, z, dy);
-      } else {
-        const float dz = DiceFormula::NormalisedGradient(x, z, of.slope[c], dy);
-        terms[k] = kSum == DiceSum::kNormalised ? dz : dz * z;
-      }
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x, float dy) const {
+    const float z = of.Normalised(x, c);
+    if constexpr (kSum == DiceSum::kSlope) {
+      return DiceFormula::SlopeGradient(x, z, dy);
+    } else {
+      const float dz = DiceFormula::NormalisedGradient(x, z, of.slope[c], dy);
+      return kSum == DiceSum::kNormalised ? dz : dz * z;
     }
-    return terms;
   }
 };
 
 // Computes the gradient of the input from the means over the batch, or over all ranks' batches, of
 // the gradient of the normalised input, and of that times the normalised input.
-template <typename T>
-struct DiceBackwardCell {
-  static constexpr size_t kPack = kPackOf<T>;
-
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
+struct DiceGradient {
   DiceParameters of;
   const float* means;             // (C)
   const float* normalised_means;  // (C)
-  Matrix<T> input_gradient;
 
-  bool Packs() const { return AllPack<kPack>(input, output_gradient, input_gradient); }
-
-  template <size_t N>
-  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    const auto values = input.template Load<N>(row, column);
-    const auto gradients = output_gradient.template Load<N>(row, column);
-    Pack<T, N> dx;
-    for (size_t k = 0; k < N; ++k) {
-      const size_t c = column + k;
-      const float x = ToFloat(values[k]);
-      const float dy = ToFloat(gradients[k]);
-      const float z = of.Normalised(x, c);
-      const float dz = DiceFormula::NormalisedGradient(x, z, of.slope[c], dy);
-      Assign(dx[k], DiceFormula::Gradient(z, of.slope[c], dy) +
-                        of.inverse[c] * (dz - means[c] - z * normalised_means[c]));
-    }
-    input_gradient.template Store<N>(row, column, dx);
+  SIMURGH_HOST_DEVICE float operator()(size_t /*row*/, size_t c, float x, float dy) const {
+    const float z = of.Normalised(x, c);
+    const float dz = DiceFormula::NormalisedGradient(x, z, of.slope[c], dy);
+    return DiceFormula::Gradient(z, of.slope[c], dy) +
+           of.inverse[c] * (dz - means[c] - z * normalised_means[c]);
   }
 };
 

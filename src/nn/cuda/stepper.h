@@ -23,8 +23,7 @@ class Stepper {
 
   // Enqueues a step. request: in pinned memory, which must not change until the step has run.
   // report: in device memory; the step counts if its gradients are finite. Null: it counts.
-  // has_statistics: batch norm has statistics.
-  void Apply(const StepRequest* request, const StepReport* report, bool has_statistics) {
+  void Apply(const StepRequest* request, const StepReport* report) {
     StepScalars* const scalars = tensors_.scalars();
     const bool clips = config_.max_gradient_norm > 0.0F;
     const double* const squares =
@@ -48,9 +47,11 @@ class Stepper {
                                  .gradients = tensors_.gradients().data(),
                                  .average = average.empty() ? nullptr : average.data() + 1,
                                  .copier = tensors_.copier()});
-    if (!has_statistics) return;
-    for (const TowerPlan& tower : plan_.towers) {
-      for (const LayerPlan& layer : tower.layers) UpdateRunning(layer);
+    for (size_t t = 0; t < plan_.towers.size(); ++t) {
+      for (const LayerPlan& layer : plan_.towers[t].layers) {
+        const double* const rows = layer.inner.empty() ? &scalars->samples : tensors_.row_count(t);
+        layer.ForStatistics([&](const LayerPlan& one) { UpdateRunning(one, rows); });
+      }
     }
   }
 
@@ -115,16 +116,15 @@ class Stepper {
     }
   }
 
-  void UpdateRunning(const LayerPlan& layer) {
-    if (!layer.has_statistics) return;
+  void UpdateRunning(const LayerPlan& layer, const double* rows) {
     const std::span<float> batch = tensors_.batch_statistics();
     const std::span<float> running = tensors_.running_statistics();
-    executor_.ForEach(layer.output_width,
-                      IfCounted{tensors_.scalars(),
-                                UpdateRunningStatistics{
-                                    layer.config.momentum, &tensors_.scalars()->unbias,
-                                    layer.Mean(batch).data(), layer.Variance(batch).data(),
-                                    layer.Mean(running).data(), layer.Variance(running).data()}});
+    executor_.ForEach(
+        layer.output_width,
+        IfCounted{tensors_.scalars(),
+                  UpdateRunningStatistics{layer.config.momentum, rows, layer.Mean(batch).data(),
+                                          layer.Variance(batch).data(), layer.Mean(running).data(),
+                                          layer.Variance(running).data()}});
   }
 
   const ModelPlan& plan_;

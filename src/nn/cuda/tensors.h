@@ -69,6 +69,10 @@ class Tensors {
   double* column_sums() const { return At<double>(weights_, weights_plan_.column_sums); }
   // Two rows of a layer's width, for one call.
   float* column_values() const { return At<float>(weights_, weights_plan_.column_values); }
+  // Returns the number of rows in the statistics of a tower's attention.
+  double* row_count(size_t tower) const {
+    return At<double>(weights_, weights_plan_.row_counts) + tower;
+  }
   uint32_t* code_table() const { return At<uint32_t>(weights_, weights_plan_.code_table); }
   PooledFeature* pooled_features() const {
     return At<PooledFeature>(weights_, weights_plan_.pooled_features);

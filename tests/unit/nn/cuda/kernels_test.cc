@@ -14,6 +14,7 @@
 #include "nn/cuda/float16.h"
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/loss_scale.h"
+#include "nn/cuda/map_kernels.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "tests/unit/nn/cuda/host_executor.h"
@@ -210,13 +211,11 @@ TEST_CASE("batch norm's kernels agree with the CPU backend") {
         means[c] /= static_cast<float>(rows);
         normalised_means[c] /= static_cast<float>(rows);
       }
-      executor.ForEachCell(
-          rows, columns,
-          cuda::NormaliseCell<float>{In(x, rows, columns), norm, Out(own_y, rows, columns)});
-      executor.ForEachCell(rows, columns,
-                           cuda::NormaliseBackwardCell<float>{
-                               In(x, rows, columns), In(dy, rows, columns), norm, means.data(),
-                               normalised_means.data(), Out(own_dx, rows, columns)});
+      cuda::MapCells(executor, Out(own_y, rows, columns), cuda::BatchNormValue{norm},
+                     In(x, rows, columns));
+      cuda::MapCells(executor, Out(own_dx, rows, columns),
+                     cuda::BatchNormGradient{norm, means.data(), normalised_means.data()},
+                     In(x, rows, columns), In(dy, rows, columns));
       for (size_t i = 0; i < x.size(); ++i) {
         CHECK(own_y[i] == Approx(y[i]).epsilon(1e-5).margin(1e-5));
         CHECK(own_dx[i] == Approx(dx[i]).epsilon(1e-4).margin(1e-4));
