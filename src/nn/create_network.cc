@@ -17,29 +17,9 @@ namespace {
 constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};
 #endif
 
-// Returns a layer that no device computes; null without one.
-const LayerConfig* LayerOnCpu(const ModelConfig& model) {
-  for (const TowerConfig& tower : model.towers) {
-    for (const LayerConfig& layer : tower.layers) {
-      using Kind = LayerConfig::Kind;
-      const bool has_dice = layer.kind == Kind::kAttention && layer.activation == Kind::kDice;
-      if (layer.kind == Kind::kSelfAttention || has_dice) return &layer;
-    }
-  }
-  return nullptr;
-}
-
-// Creates the network on a CUDA device. Errors: NOT_FOUND without a usable device, or if the model
-// needs the CPU; for the device `cuda` that is INVALID_ARGUMENT.
+// Creates the network on a CUDA device. Errors: NOT_FOUND without a usable device.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
                                                        const DenseNetworkOptions& options) {
-  if (const LayerConfig* layer = LayerOnCpu(model); layer != nullptr) {
-    const std::string reason =
-        absl::StrCat("the layer ", NameOf(layer->kind),
-                     " has no CUDA kernels for this model; set nn_worker.device: cpu");
-    if (options.device == ComputeDevice::kCuda) return absl::InvalidArgumentError(reason);
-    return absl::NotFoundError(reason);
-  }
 #if defined(SIMURGH_CUDA)
   SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created, cuda::CreateCudaNetwork(model, options));
   spdlog::info("dense network: on {}, precision={}", created.device,

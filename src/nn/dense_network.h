@@ -215,10 +215,9 @@ StatusOr<std::vector<DenseTensor>> PredictionTensors(const ModelConfig& model,
                                                      const ModelInputs& inputs);
 
 // Builds the network on options.device. Falls back to the CPU, with a log line, without a CUDA
-// device or CUDA support; and to f32 on a CPU without bf16 instructions. A model with layers that
-// only the CPU has (self_attention, attention with dice) goes to the CPU with the device `auto`.
-// Errors: those of CreateCpuNetwork; INVALID_ARGUMENT for the device `cuda` with such a model;
-// RESOURCE_EXHAUSTED when the device has no memory for the weights, INTERNAL when it fails.
+// device or CUDA support; and to f32 on a CPU without bf16 instructions. Errors: those of
+// CreateCpuNetwork; RESOURCE_EXHAUSTED when the device has no memory for the weights, INTERNAL when
+// it fails.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
                                                       const DenseNetworkOptions& options);
 

@@ -11,7 +11,7 @@
 
 namespace simurgh::cuda {
 
-// Layers inside attention. A row of their matrices is a place of a sample, so
+// Layers inside attention and self_attention. A row of their matrices is a place of a sample, so
 // the number of rows depends on the batch's size only. Empty places have finite values, and the
 // gradient 0. x, dx: input and its gradient; y, dy: output and its gradient.
 //

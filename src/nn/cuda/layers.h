@@ -10,6 +10,7 @@
 #include "nn/cuda/piece_kernels.h"
 #include "nn/cuda/products.h"
 #include "nn/cuda/rank_reducer.h"
+#include "nn/cuda/self_attention.h"
 #include "nn/cuda/sequence_kernels.h"
 #include "nn/cuda/tensors.h"
 
@@ -29,13 +30,15 @@ class Layers {
         tensors_(tensors),
         columns_(executor, tensors),
         products_(plan, executor, tensors),
-        attention_(plan, executor, tensors) {}
+        attention_(plan, executor, tensors),
+        self_attention_(plan, executor, tensors) {}
 
   // weights: in the layout of parameters(); products use their copies in tensors.
   void TakeWeights(std::span<const float> weights) {
     columns_.UseWeights(weights);
     products_.UseWeights(weights);
     attention_.UseWeights(weights);
+    self_attention_.UseWeights(weights);
   }
 
   // ranks: null in prediction.
@@ -128,7 +131,7 @@ class Layers {
       case LayerConfig::Kind::kAttention:
         return attention_.Forward(t, i, input, ranks);
       case LayerConfig::Kind::kSelfAttention:
-        return;  // CreateNetwork takes models with them to the CPU.
+        return self_attention_.Forward(t, i, input);
     }
   }
 
@@ -182,6 +185,8 @@ class Layers {
         return products_.BilinearBackward(t, i, input, needs_input_gradient);
       case LayerConfig::Kind::kAttention:
         return attention_.Backward(t, i, input, ranks);
+      case LayerConfig::Kind::kSelfAttention:
+        return self_attention_.Backward(t, i, input);
       case LayerConfig::Kind::kBatchNorm:
         return columns_.BatchNormBackward(layer, input, dy, CountOf(input, &ranks), ranks, dx);
       case LayerConfig::Kind::kPrelu:
@@ -329,6 +334,7 @@ class Layers {
   ColumnLayers<Executor, T> columns_;
   Products<Executor, T> products_;
   Attention<Executor, T> attention_;
+  SelfAttention<Executor, T> self_attention_;
 };
 
 }  // namespace simurgh::cuda

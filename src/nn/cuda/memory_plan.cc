@@ -134,10 +134,11 @@ void AddBlocks(const LayerPlan& layer, const WeightCopies& copies,
   SIMURGH_CHECK_EQ(first, layer.parameter_offset + layer.parameter_count);
 }
 
-// Adds the layers inside attention.
+// Adds the layers inside attention or self_attention.
 void PlanInner(const LayerPlan& layer, size_t rows, size_t element_bytes, RegionPlanner& planner,
                LayerMemory& memory) {
   const size_t places = rows * layer.places;
+  const bool is_block = layer.config.kind == Kind::kSelfAttention;
   const auto add = [&](size_t columns) {
     return planner.AddMatrix(places, columns, element_bytes);
   };
@@ -147,13 +148,22 @@ void PlanInner(const LayerPlan& layer, size_t rows, size_t element_bytes, Region
   };
   memory.inner_input = add(layer.inner.front().input_width);
   memory.inner_input_gradient = add(layer.inner.front().input_width);
-  memory.row_weights = add_dense(1, sizeof(float));
-  memory.row_slopes = add_dense(1, sizeof(float));
-  memory.score_gradients = add_dense(1, element_bytes);
-  for (const LayerPlan& inner : std::span(layer.inner).first(layer.inner.size() - 1)) {
+  const size_t weights = is_block ? layer.config.width * layer.places : 1;
+  memory.row_weights = add_dense(weights, sizeof(float));
+  memory.row_slopes = add_dense(weights, sizeof(float));
+  if (is_block) {
+    memory.context = add(layer.row_width);
+    memory.context_gradient = add(layer.row_width);
+  } else {
+    memory.score_gradients = add_dense(1, element_bytes);
+  }
+  for (const LayerPlan& inner :
+       std::span(layer.inner).first(layer.inner.size() - (is_block ? 0 : 1))) {
     InnerMemory result{.output = add(inner.output_width), .gradient = add(inner.output_width)};
     if (inner.config.kind == Kind::kLinear) {
       result.weight = planner.AddMatrix(inner.input_width, inner.output_width, element_bytes);
+    } else if (inner.config.kind == Kind::kLayerNorm) {
+      result.row_values = planner.AddMatrix(places, kLayerNormColumns, sizeof(float));
     }
     memory.inner_layers.push_back(result);
   }
@@ -205,7 +215,7 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
       result.inner = planner.AddMatrix(rows, layer.config.rank, element_bytes);
       result.inner_gradient = planner.AddMatrix(rows, layer.config.rank, element_bytes);
     }
-  } else if (kind == Kind::kAttention) {
+  } else if (kind == Kind::kAttention || kind == Kind::kSelfAttention) {
     PlanInner(layer, rows, element_bytes, planner, result);
   } else if (kind == Kind::kFm) {
     result.vector_sums = planner.AddMatrix(rows, layer.config.width, sizeof(float));

@@ -160,7 +160,8 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
 struct InnerMemory {
   MatrixRegion output;
   MatrixRegion gradient;
-  MatrixRegion weight;  // linear: for products.
+  MatrixRegion weight;      // linear: for products.
+  MatrixRegion row_values;  // layer_norm, f32: as LayerMemory's.
 };
 
 struct LayerMemory {
@@ -175,13 +176,15 @@ struct LayerMemory {
   MatrixRegion row_values;      // layer_norm, f32: (B, kLayerNormColumns)
   MatrixRegion heads;           // bilinear: square, the heads' weights on the diagonal.
   MatrixRegion heads_gradient;  // f32
-  // attention, for each place of a sample. The first inner layer's input and its gradient; in f32
-  // the weight of the place and its gradient.
+  // attention and self_attention, for each place of a sample. The first inner layer's input and its
+  // gradient; in f32 the weights of the place, or of all places for each head, and their gradients.
   MatrixRegion inner_input;
   MatrixRegion inner_input_gradient;
   MatrixRegion row_weights;
   MatrixRegion row_slopes;
-  MatrixRegion score_gradients;  // Gradients of what the inner layers compute.
+  MatrixRegion score_gradients;  // attention: gradients of what the inner layers compute.
+  MatrixRegion context;          // self_attention: the rows that a place reads, weighted.
+  MatrixRegion context_gradient;
   // Without the last layer of attention, whose output is row_weights.
   std::vector<InnerMemory> inner_layers = {};
   // A linear layer followed by relu: the product writes relu's output, which both layers share, and

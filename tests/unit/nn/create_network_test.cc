@@ -35,15 +35,5 @@ TEST_CASE("Without a device the network uses the CPU and logs one line") {
   CHECK(std::ranges::equal((*network)->parameters(), (*expected)->parameters()));
 }
 
-TEST_CASE("A model with layers that only the CPU has goes there, or is refused for a CUDA device") {
-  DenseNetworkOptions options{.inputs = HistoryInputs(), .device = ComputeDevice::kAuto};
-  const auto network = CreateNetwork(Histories(), options);
-  REQUIRE(network.ok());
-  CHECK_FALSE((*network)->cuda_device().has_value());
-  options.device = ComputeDevice::kCuda;
-  const std::string refusal(CreateNetwork(Histories(), options).status().message());
-  CHECK_THAT(refusal, Catch::Contains("; set nn_worker.device: cpu"));
-}
-
 }  // namespace
 }  // namespace simurgh::testing

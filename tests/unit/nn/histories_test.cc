@@ -1,19 +1,14 @@
 // Histories of several columns, and transformer blocks.
 
 #include <algorithm>
-#include <barrier>
-#include <cmath>
 #include <cstdlib>
-#include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "base/mutex.h"
 #include "nn/model_plan.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
@@ -46,82 +41,6 @@ TEST_CASE("self_attention is a TransformerEncoderLayer of PyTorch") {
   const std::string python = Python("numpy, safetensors.numpy, torch");
   CHECK(std::system(absl::StrCat(python, " tests/unit/nn/transformer_reference.py ", folder.path())
                         .c_str()) == 0);
-}
-
-// Sums values of threads, each of which is a rank.
-class Sums {
- public:
-  explicit Sums(ptrdiff_t ranks) : arrival_(ranks) {}
-
-  Status Add(size_t rank, std::span<double> values) {
-    {
-      const MutexLock lock(mutex_);
-      sums_.resize(values.size());
-      for (size_t i = 0; i < values.size(); ++i) sums_[i] += values[i];
-    }
-    arrival_.arrive_and_wait();
-    std::ranges::copy(sums_, values.begin());
-    arrival_.arrive_and_wait();
-    if (rank == 0) sums_.clear();
-    arrival_.arrive_and_wait();
-    return absl::OkStatus();
-  }
-
- private:
-  std::barrier<> arrival_;
-  Mutex mutex_;
-  std::vector<double> sums_;
-};
-
-TEST_CASE("Ranks share the statistics of dice over the rows of histories") {
-  // The second rank has no sample, the third one no row.
-  constexpr size_t kFirst[] = {0, 7, 7, 9};
-  constexpr size_t kRows = 9;
-  Random random(4);
-  const TestBatch batch = SequenceBatch(
-      kRows, random, [](size_t row) { return row < 7 ? row % (kTestPlaces + 1) : 0; },
-      HistoryInputs());
-  const auto train = [&](size_t first, size_t end, const RankStep& step) {
-    auto network = CreateCpuNetwork(Histories(), {.inputs = HistoryInputs()});
-    REQUIRE(network.ok());
-    std::vector<float> gradient((end - first) * batch.embedding_width);
-    std::vector<float> probabilities((end - first) * 2);
-    const auto result = ComputeGradients(
-        **network, batch.dense().Rows(first, end - first),
-        batch.embeddings().Rows(first, end - first),
-        std::span(batch.labels).subspan(2 * first, 2 * (end - first)),
-        {gradient.data(), end - first, batch.embedding_width}, probabilities, step);
-    CHECK(result.ok());
-    std::vector<double> gradients((*network)->gradients().begin(), (*network)->gradients().end());
-    CHECK((*network)->ApplyGradients(0.0F).ok());
-    const std::span<const float> statistics = (*network)->statistics();
-    return std::pair(gradients, std::vector<float>(statistics.begin(), statistics.end()));
-  };
-  const auto [wanted, wanted_statistics] = train(0, kRows, {});
-  REQUIRE(!wanted_statistics.empty());
-  CHECK(wanted_statistics[0] != 0.0F);
-  Sums sums(3);
-  std::vector<double> gradients(wanted.size());
-  Mutex mutex;
-  std::vector<std::thread> ranks;
-  for (size_t rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([&, rank] {
-      const auto [own, statistics] =
-          train(kFirst[rank], kFirst[rank + 1],
-                {.global_samples = kRows,
-                 .sum = [&, rank](std::span<double> values) { return sums.Add(rank, values); }});
-      const MutexLock lock(mutex);
-      for (size_t i = 0; i < own.size(); ++i) gradients[i] += own[i];
-      for (size_t i = 0; i < statistics.size(); ++i) {
-        CHECK(std::abs(statistics[i] - wanted_statistics[i]) < 1e-6F);
-      }
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    CAPTURE(i);
-    CHECK(std::abs(gradients[i] - wanted[i]) < 1e-6);
-  }
 }
 
 TEST_CASE("Rows of several sequences lie side by side") {

@@ -69,12 +69,13 @@ struct Part {
 Part TakePart(DenseNetwork& network, const TestBatch& batch, size_t first, size_t rows,
               const RankStep& step) {
   Part part;
-  part.embedding_gradients.resize(rows * kEmbeddings);
-  std::vector<float> probabilities(rows);
+  const size_t tasks = batch.labels.size() / batch.rows;
+  part.embedding_gradients.resize(rows * batch.embedding_width);
+  std::vector<float> probabilities(rows * tasks);
   const auto result = ComputeGradients(
       network, batch.dense().Rows(first, rows), batch.embeddings().Rows(first, rows),
-      std::span(batch.labels).subspan(first, rows),
-      {part.embedding_gradients.data(), rows, kEmbeddings}, probabilities, step);
+      std::span(batch.labels).subspan(first * tasks, rows * tasks),
+      {part.embedding_gradients.data(), rows, batch.embedding_width}, probabilities, step);
   part.gradients.assign(network.gradients().begin(), network.gradients().end());
   part.ok = result.ok() && network.ApplyGradients(kRate).ok();
   part.statistics.assign(network.statistics().begin(), network.statistics().end());
@@ -128,6 +129,51 @@ TEST_CASE("ranks with parts of a batch and its statistics train as one with the 
   }
   CHECK(LargestDistance(gradients, whole.gradients) < 1e-5);
   CHECK(LargestDistance(embedding_gradients, whole.embedding_gradients) < 1e-6);
+}
+
+TEST_CASE("ranks share the statistics of dice over the rows of histories") {
+  // In one case the second rank has no sample and the third one no row, in the other no rank has a
+  // row. Running statistics then keep their values. The third rank computes on the CPU.
+  constexpr size_t kFirst[] = {0, 7, 7, 9};
+  constexpr size_t kRows = 9;
+  const bool has_rows = GENERATE(true, false);
+  Random random(4);
+  const TestBatch batch = SequenceBatch(
+      kRows, random, [&](size_t row) { return has_rows && row < 7 ? row % (kTestPlaces + 1) : 0; },
+      HistoryInputs());
+  const auto train = [&](size_t first, size_t end, bool on_cpu, const RankStep& step) {
+    Part part;
+    const DenseNetworkOptions options{.inputs = HistoryInputs()};
+    const auto network =
+        on_cpu ? CreateCpuNetwork(Histories(), options) : CreateTestNetwork(Histories(), options);
+    if (!network.ok()) return part;
+    const std::vector<float> before((*network)->statistics().begin(),
+                                    (*network)->statistics().end());
+    part = TakePart(**network, batch, first, end - first, step);
+    if (!has_rows && part.statistics != before) part.ok = false;
+    return part;
+  };
+  const Part wanted = train(0, kRows, false, {});
+  REQUIRE(wanted.ok);
+  ThreadSum sum(3);
+  std::vector<Part> parts(3);
+  std::vector<std::thread> ranks;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      parts[rank] = train(kFirst[rank], kFirst[rank + 1], rank == 2,
+                          {.global_samples = kRows, .sum = [&, rank](std::span<double> values) {
+                             return sum.Sum(rank, values);
+                           }});
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  std::vector<float> gradients(wanted.gradients.size());
+  for (const Part& part : parts) {
+    REQUIRE(part.ok);
+    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] += part.gradients[i];
+    CHECK(LargestDistance(part.statistics, wanted.statistics) < 1e-6);
+  }
+  CHECK(LargestDistance(gradients, wanted.gradients) < 1e-6);
 }
 
 TEST_CASE("a rank divides its gradients by the samples of all ranks") {

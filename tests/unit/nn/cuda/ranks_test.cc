@@ -77,6 +77,7 @@ struct Case {
   ComputePrecision compute = ComputePrecision::kF32;
   uint64_t left_out = kSteps;  // A step that is not applied.
   float last_scale = 0;        // The last rank's loss scale in the first step; 0: as the others'.
+  bool histories = false;      // Train layers of sequences.
 };
 
 struct RankResult {
@@ -86,13 +87,26 @@ struct RankResult {
   std::vector<float> statistics;
 };
 
-ModelConfig RankModel() {
+ModelConfig RankModel(const Case& c) {
+  if (c.histories) return Histories();
   return Chain({Linear(70), BatchNorm(), Relu(), Linear(33), Dice(), Linear(1)});
+}
+
+ModelInputs RankInputs(const Case& c) { return c.histories ? HistoryInputs() : TestInputs(kDense); }
+
+// In the second step the last rank has samples, but no rows of sequences.
+TestBatch BatchOf(const Case& c, uint64_t step, uint32_t rank, size_t rows) {
+  Random random(100 * step + rank);
+  if (!c.histories) return TestBatch(rows, kDense, kEmbeddings, random);
+  const bool has_rows = step != 1 || rank + 1 < c.ranks;
+  return SequenceBatch(
+      rows, random, [&](size_t row) { return has_rows ? row % (kTestPlaces + 1) : 0; },
+      HistoryInputs());
 }
 
 DenseNetworkOptions RankOptions(const Case& c) {
   DenseNetworkOptions options;
-  options.inputs = TestInputs(kDense);
+  options.inputs = RankInputs(c);
   options.precision = c.compute;
   return options;
 }
@@ -106,14 +120,13 @@ RankResult TrainRank(DenseNetwork& network, uint32_t rank, const Case& c,
   for (uint64_t step = 0; step < kSteps; ++step) {
     const bool none = step == kSteps - 1 && rank + 1 == c.ranks;
     const size_t rows = none ? 0 : 20 + 3 * rank;
-    Random random(100 * step + rank);
-    const TestBatch batch(rows, kDense, kEmbeddings, random);
-    std::vector<float> embedding_gradient(rows * kEmbeddings);
-    std::vector<float> probabilities(rows);
+    const TestBatch batch = BatchOf(c, step, rank, rows);
+    std::vector<float> embedding_gradient(batch.embedding_values.size());
+    std::vector<float> probabilities(batch.labels.size());
     ranks.global_samples = 64;
-    const auto done =
-        ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
-                         {embedding_gradient.data(), rows, kEmbeddings}, probabilities, ranks);
+    const auto done = ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                                       {embedding_gradient.data(), rows, batch.embedding_width},
+                                       probabilities, ranks);
     result.status = done.status();
     if (result.status.ok()) result.status = finish(network, step != c.left_out);
     if (!result.status.ok()) return result;
@@ -134,7 +147,7 @@ std::vector<RankResult> TrainOnDevices(const Case& c) {
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < c.ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      auto network = CreateHostNetwork(RankModel(), RankOptions(c), {});
+      auto network = CreateHostNetwork(RankModel(c), RankOptions(c), {});
       BoardSums sums(board, rank);
       results[rank].status =
           network.ok() ? (*network)->JoinRanks({&sums, c.allreduce, c.overlap}) : network.status();
@@ -166,8 +179,8 @@ std::vector<RankResult> TrainOnHosts(const Case& c) {
   const std::vector<Status> ended =
       RunRanks(c.ranks, [&](std::unique_ptr<Collective>& collective) -> Status {
         SIMURGH_ASSIGN_OR_RETURN(const auto network,
-                                 CreateHostNetwork(RankModel(), RankOptions(c), {}));
-        SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(RankModel(), TestInputs(kDense)));
+                                 CreateHostNetwork(RankModel(c), RankOptions(c), {}));
+        SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(RankModel(c), RankInputs(c)));
         std::vector<float> residuals(plan.parameter_count);
         RankStep step{.on_gradients = [](size_t, size_t) {}};
         if (c.sync_statistics) {
@@ -211,6 +224,16 @@ TEST_CASE("sums on devices have the bits of sums on hosts, in every precision") 
   cases.push_back({2, {Precision::kBf16, 3'000}, true, true, ComputePrecision::kBf16});
   // Where gradients are scaled, statistics are not.
   cases.push_back({2, {Precision::kF32, 3'000}, true, true, ComputePrecision::kF16});
+  for (const ComputePrecision compute : {ComputePrecision::kF32, ComputePrecision::kF16}) {
+    for (const bool sync_statistics : {true, false}) {
+      cases.push_back({.ranks = 3,
+                       .allreduce = {Precision::kF32, 3'000},
+                       .overlap = true,
+                       .sync_statistics = sync_statistics,
+                       .compute = compute,
+                       .histories = true});
+    }
+  }
   for (const Precision precision : {Precision::kF32, Precision::kInt8}) {
     cases.push_back({.ranks = 2,
                      .allreduce = {precision, 3'000},
@@ -219,7 +242,8 @@ TEST_CASE("sums on devices have the bits of sums on hosts, in every precision") 
                      .left_out = 1});
   }
   for (const Case& c : cases) {
-    CAPTURE(c.left_out, c.ranks, static_cast<int>(c.allreduce.precision), c.allreduce.bucket_bytes);
+    CAPTURE(c.histories, c.left_out, c.ranks, static_cast<int>(c.allreduce.precision),
+            c.allreduce.bucket_bytes);
     const std::vector<RankResult> actual = TrainOnDevices(c);
     const std::vector<RankResult> expected = c.ranks > 1 ? TrainOnHosts(c) : actual;
     for (uint32_t rank = 0; rank < c.ranks; ++rank) {
@@ -254,7 +278,7 @@ TEST_CASE("a failed sum ends the step with the status that names the rank") {
   board.GiveUp();
   BoardSums sums(board, 0);
   const Case c{.ranks = 2, .allreduce = {}, .overlap = true, .sync_statistics = false};
-  auto network = CreateHostNetwork(RankModel(), RankOptions(c), {});
+  auto network = CreateHostNetwork(RankModel(c), RankOptions(c), {});
   REQUIRE(network.ok());
   REQUIRE((*network)->JoinRanks({&sums, {}, true}).ok());
   const auto nothing = [](DenseNetwork&, bool) { return absl::OkStatus(); };

@@ -565,9 +565,14 @@ TEST_CASE("the launches of sequences stay within their budgets") {
   const std::vector<std::string> seen = {"embeddings.seen", "mask.seen"};
   const std::vector<std::string> query = {"embeddings.item", "embeddings.seen", "mask.seen"};
   const LayerConfig attention{.kind = Kind::kAttention, .hidden = {8, 4}};
+  LayerConfig dice = attention;
+  dice.activation = Kind::kDice;
+  const LayerConfig block{.kind = Kind::kSelfAttention, .width = 3, .hidden = {8}};
   CHECK(nodes_with({{"a", seen, {Plain(Kind::kMean)}}}) - without == 9);
   CHECK(nodes_with({{"a", seen, {Plain(Kind::kLast)}}}) - without == 9);
   CHECK(nodes_with({{"a", query, {attention}}}) - without == 33);
+  CHECK(nodes_with({{"a", query, {dice}}}) - without == 77);
+  CHECK(nodes_with({{"a", seen, {block}}}) - without == 82);
 }
 
 }  // namespace
