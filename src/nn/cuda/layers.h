@@ -243,7 +243,7 @@ class Layers {
         return Cells(ActivationBackwardCell<T, GateFormula>{tensors_.View(memory.output), dy, dx},
                      dx);
       case LayerConfig::Kind::kProduct:
-        return Cells(ProductBackwardCell<T>{input, dy, dx}, dx);
+        return Cells(ProductBackwardCell<T>{input, dy, dx}, dy);
       case LayerConfig::Kind::kJoint:
         return Cells(JointBackwardCell<T>{input, dy, dx}, dx);
       case LayerConfig::Kind::kSoftmax:

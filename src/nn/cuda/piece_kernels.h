@@ -36,20 +36,46 @@ struct ProductCell {
   }
 };
 
-// Called for each (row, column of the input).
+// Multiplies dy by the pieces before a piece, then by those behind it. Called for each (row, column
+// of a piece).
 template <typename T>
 struct ProductBackwardCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> input;
   Matrix<const T> output_gradient;
   Matrix<T> input_gradient;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+  bool Packs() const {
+    return AllPack<kPack>(input, output_gradient, input_gradient) &&
+           output_gradient.columns % kPack == 0;
+  }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
     const size_t dim = output_gradient.columns;
-    float gradient = ToFloat(output_gradient(row, column % dim));
-    for (size_t c = column % dim; c < input.columns; c += dim) {
-      if (c != column) gradient *= ToFloat(input(row, c));
+    const auto dy = output_gradient.template Load<N>(row, column);
+    Pack<float, N> product;
+    for (size_t k = 0; k < N; ++k) product[k] = ToFloat(dy[k]);
+    for (size_t c = column; c < input.columns; c += dim) {
+      Pack<T, N> before;
+      for (size_t k = 0; k < N; ++k) Assign(before[k], product[k]);
+      input_gradient.template Store<N>(row, c, before);
+      Multiply(product, input.template Load<N>(row, c));
     }
-    Assign(input_gradient(row, column), gradient);
+    for (size_t k = 0; k < N; ++k) product[k] = 1.0F;
+    for (size_t c = input.columns - dim + column; c != column; c -= dim) {
+      Multiply(product, input.template Load<N>(row, c));
+      auto dx = input_gradient.template Load<N>(row, c - dim);
+      for (size_t k = 0; k < N; ++k) Assign(dx[k], ToFloat(dx[k]) * product[k]);
+      input_gradient.template Store<N>(row, c - dim, dx);
+    }
+  }
+
+ private:
+  template <size_t N>
+  SIMURGH_HOST_DEVICE static void Multiply(Pack<float, N>& product, const Pack<T, N>& factors) {
+    for (size_t k = 0; k < N; ++k) product[k] *= ToFloat(factors[k]);
   }
 };
 

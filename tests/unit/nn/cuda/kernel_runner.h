@@ -12,9 +12,14 @@
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/head_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
+#include "nn/cuda/layer_norm_kernels.h"
 #include "nn/cuda/loss_scale.h"
+#include "nn/cuda/map_kernels.h"
 #include "nn/cuda/memory_plan.h"
+#include "nn/cuda/piece_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/cuda/self_attention_kernels.h"
+#include "nn/cuda/slope_kernels.h"
 #include "nn/cuda/work.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 
@@ -110,6 +115,32 @@ class KernelRunner {
     Out(out);
   }
 
+  template <typename Function, typename... Inputs>
+  void Map(const Matrix<T>& out, const Function& function, const Inputs&... inputs) {
+    cuda::MapCells(executor_, out, function, Matrix<const T>(inputs)...);
+    Out(out);
+  }
+
+  void RunLayerNorm(const Matrix<const T>& a, const Matrix<T>& out) {
+    constexpr float kEpsilon = 1e-5F;
+    const Matrix<float> rows = NewMatrix<float>(run_.rows, cuda::kLayerNormColumns);
+    executor_.ForEachSum(run_.rows, cuda::RowMean<T>{a, rows});
+    executor_.ForEachSum(run_.rows, cuda::RowDeviation<T>{a, kEpsilon, rows});
+    if (run_.name == Name::kLayerNorm) {
+      return Map(out, cuda::LayerNormValue{rows, InVector(1), InVector(2)}, a);
+    }
+    const Matrix<const T> dy = In(1);
+    const float* const scale = InVector(2);
+    executor_.ForEachSum(run_.rows, cuda::RowGradientMean<T, cuda::kRowOffset>{a, dy, scale, rows});
+    executor_.ForEachSum(run_.rows, cuda::RowGradientMean<T, cuda::kRowSlope>{a, dy, scale, rows});
+    Map(out, cuda::LayerNormGradient{rows, scale}, a, dy);
+    const Matrix<float> sums = NewMatrix<float>(1, run_.columns);
+    auto* const wide = static_cast<double*>(Poisoned(run_.columns * sizeof(double)));
+    cuda::SumMap(executor_, ColumnParts(run_.rows), {wide, sums.data},
+                 cuda::LayerNormScaleGradient{rows}, a, dy);
+    Out(sums);
+  }
+
   void RunCellKernel() {
     const Matrix<T> a = In(0);
     const Matrix<T> out = NewMatrix<T>(run_.rows, run_.columns);
@@ -136,6 +167,25 @@ class KernelRunner {
         return Cells(cuda::ActivationCell<T, SigmoidFormula>{a, out}, out);
       case Name::kSigmoidBackward:
         return Cells(cuda::ActivationBackwardCell<T, SigmoidFormula>{a, In(1), out}, out);
+      case Name::kSilu:
+        return Cells(cuda::ActivationCell<T, SiluFormula>{a, out}, out);
+      case Name::kSiluBackward:
+        return Cells(cuda::ActivationBackwardCell<T, SiluFormula>{a, In(1), out}, out);
+      case Name::kTanh:
+        return Cells(cuda::ActivationCell<T, TanhFormula>{a, out}, out);
+      case Name::kTanhBackward:
+        return Cells(cuda::ActivationBackwardCell<T, TanhFormula>{a, In(1), out}, out);
+      case Name::kGate:
+        return Cells(cuda::ActivationCell<T, GateFormula>{a, out}, out);
+      case Name::kGateBackward:
+        return Cells(cuda::ActivationBackwardCell<T, GateFormula>{a, In(1), out}, out);
+      case Name::kPrelu:
+        return Map(out, cuda::PreluValue{InVector(1)}, a);
+      case Name::kPreluBackward:
+        return Map(out, cuda::PreluGradient{InVector(2)}, a, In(1));
+      case Name::kLayerNorm:
+      case Name::kLayerNormBackward:
+        return RunLayerNorm(a, out);
       case Name::kCross:
         return Cells(cuda::CrossCombineCell<T>{a, In(1), In(2), out}, out);
       case Name::kCrossBackward:
@@ -178,6 +228,15 @@ class KernelRunner {
         return Out(single);
       case Name::kSumBackward:
         return Cells(cuda::SumBackwardCell<T>{In(0, rows, 1), whole}, whole);
+      case Name::kSoftmax:
+        executor_.ForEach(rows, cuda::SoftmaxRow<T>{In(0), whole});
+        return Out(whole);
+      case Name::kSoftmaxBackward:
+        executor_.ForEach(rows, cuda::SoftmaxBackwardRow<T>{In(0), In(1), whole});
+        return Out(whole);
+      case Name::kRowProducts:
+      case Name::kRowSums:
+        return RunHeads();
       case Name::kColumnSums:
         return SumColumns();
       case Name::kUnscale:
@@ -186,7 +245,68 @@ class KernelRunner {
       case Name::kHeadBackward:
         return RunHead();
       default:
+        return RunPieces(whole);
+    }
+  }
+
+  void RunPieces(const Matrix<T>& whole) {
+    const size_t dim = run_.depth;
+    const size_t terms = run_.columns / (1 + dim);  // mix
+    const Matrix<const T> a = In(0);
+    const Matrix<T> out = NewMatrix<T>(run_.rows, dim);
+    const auto cells = [&](const auto& kernel) { executor_.ForEachCell(run_.rows, dim, kernel); };
+    switch (run_.name) {
+      case Name::kPieces:
+        cells(cuda::ProductCell<T>{a, out});
+        return Out(out);
+      case Name::kPiecesBackward:
+        cells(cuda::ProductBackwardCell<T>{a, In(1, run_.rows, dim), whole});
+        return Out(whole);
+      case Name::kJoint:
+        cells(cuda::JointCell<T>{a, out});
+        return Out(out);
+      case Name::kJointBackward:
+        return Cells(cuda::JointBackwardCell<T>{a, In(1, run_.rows, dim), whole}, whole);
+      case Name::kMix:
+        cells(cuda::MixCell<T>{a, terms, out});
+        return Out(out);
+      case Name::kMixBackward: {
+        const Matrix<const T> dy = In(1, run_.rows, dim);
+        executor_.ForEachSum(run_.rows * terms, cuda::MixGateGradient<T>{a, terms, dy, whole});
+        executor_.ForEachCell(run_.rows, terms * dim,
+                              cuda::MixBackwardCell<T>{a, terms, dy, whole});
+        return Out(whole);
+      }
+      default:
         return;  // Unknown kernel: without a result the test fails.
+    }
+  }
+
+  // The factor is that of scores.
+  void RunHeads() {
+    const size_t places = run_.depth;
+    const size_t dim = run_.columns / run_.heads;
+    const float factor = 1.0F / std::sqrt(static_cast<float>(dim));
+    const size_t columns = run_.heads * places;
+    if (run_.name == Name::kRowProducts) {
+      const Matrix<const T> input = In(2, run_.rows / places, places * (run_.columns + 1));
+      const Matrix<float> out = NewMatrix<float>(run_.rows, columns);
+      executor_.ForEachCell(run_.rows, columns,
+                            cuda::RowProductCell<T>{{input, 0, places, run_.columns},
+                                                    /*causal=*/true,
+                                                    dim,
+                                                    In(0),
+                                                    In(1),
+                                                    factor,
+                                                    /*unread=*/-7.0F,
+                                                    out});
+      return Out(out);
+    }
+    const Matrix<const float> weights = In<float>(1, run_.rows, columns);
+    const Matrix<const T> a = In(0);
+    for (const bool transposed : {false, true}) {
+      const Matrix<T> out = NewMatrix<T>(run_.rows, run_.columns);
+      Cells(cuda::RowSumCell<T>{places, dim, weights, transposed, a, factor, out}, out);
     }
   }
 

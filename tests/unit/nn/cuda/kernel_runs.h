@@ -20,6 +20,17 @@ enum class KernelName {
   kGeluBackward,     // input, dy
   kSigmoid,          // a
   kSigmoidBackward,  // output, dy
+  kSilu,             // a
+  kSiluBackward,     // input, dy
+  kTanh,             // a
+  kTanhBackward,     // output, dy
+  kGate,             // a
+  kGateBackward,     // output, dy
+  kPrelu,            // a, slopes (columns)
+  kPreluBackward,    // input, dy, slopes (columns)
+  kLayerNorm,        // a, scale (columns), shift (columns)
+  // input, dy, scale (columns): of the input; of the scale, in f32
+  kLayerNormBackward,
   kCross,            // origin, outer, input
   kCrossBackward,    // origin, outer, dy: of outer, of origin
   kDot,              // a: (rows, pairs)
@@ -28,9 +39,21 @@ enum class KernelName {
   kFmBackward,       // a, dy (rows, 1)
   kSum,              // a: (rows, 1)
   kSumBackward,      // dy (rows, 1)
-  kColumnSums,       // a: (1, columns)
-  kUnscale,          // a (f32), scale (1): a / scale
-  kHead,             // a, weights (columns), bias (1): (rows, 1) in f32
+  kPieces,           // a: (rows, depth), the product of its pieces
+  kPiecesBackward,   // a, dy (rows, depth)
+  kJoint,            // a: (rows, depth)
+  kJointBackward,    // a, dy (rows, depth)
+  kMix,              // gates and vectors of depth columns: (rows, depth)
+  kMixBackward,      // a, dy (rows, depth)
+  kSoftmax,          // a
+  kSoftmaxBackward,  // output, dy
+  // a, b, and the input of a layer of sequences, (rows / places, places * (columns + 1)): products
+  // of rows in f32, (rows, heads * places). depth: places.
+  kRowProducts,
+  kRowSums,     // a, weights (rows, heads * places): sums of rows, also of the transposed weights
+  kColumnSums,  // a: (1, columns)
+  kUnscale,     // a (f32), scale (1): a / scale
+  kHead,        // a, weights (columns), bias (1): (rows, 1) in f32
   // relu's output a, dy (rows, 1), weights (columns): of relu's input; of weights and bias in f32
   kHeadBackward,
   // a (rows, depth) or transposed, b (depth, columns) or transposed.
@@ -58,7 +81,8 @@ struct KernelRun {
   ComputePrecision precision = ComputePrecision::kF32;  // Precision of matrices: f32, bf16 or f16.
   size_t rows = 1;
   size_t columns = 1;
-  size_t depth = 1;  // dot, fm: width of a vector.
+  size_t depth = 1;  // dot, fm, pieces, joint, mix: width of a vector.
+  size_t heads = 1;
   bool a_transposed = false;
   bool b_transposed = false;
   ProductPath path = ProductPath::kFused;

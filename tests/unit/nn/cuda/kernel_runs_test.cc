@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <tuple>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -99,6 +101,27 @@ std::vector<CellDefinition> CellDefinitions() {
        Name::kSigmoidBackward,
        2,
        [](const double* x) { return x[1] * x[0] * (1 - x[0]); },
+       {}},
+      {"silu", Name::kSilu, 1, [](const double* x) { return x[0] * Logistic(x[0]); }, {}},
+      {"silu back",
+       Name::kSiluBackward,
+       2,
+       [](const double* x) {
+         const double p = Logistic(x[0]);
+         return x[1] * (p + x[0] * p * (1 - p));
+       },
+       {}},
+      {"tanh", Name::kTanh, 1, [](const double* x) { return std::tanh(x[0]); }, {}},
+      {"tanh back",
+       Name::kTanhBackward,
+       2,
+       [](const double* x) { return x[1] * (1 - x[0] * x[0]); },
+       {}},
+      {"gate", Name::kGate, 1, [](const double* x) { return 2 * Logistic(x[0]); }, {}},
+      {"gate back",
+       Name::kGateBackward,
+       2,
+       [](const double* x) { return x[1] * x[0] * (1 - x[0] / 2); },
        {}},
       {"cross", Name::kCross, 3, [](const double* x) { return x[0] * x[1] + x[2]; }, {}},
       {"cross back", Name::kCrossBackward, 3, [](const double* x) { return x[2] * x[0]; },
@@ -309,6 +332,269 @@ TEST_CASE("a head's logits and gradients are their definitions in f64") {
         }
         return sum;
       });
+    }
+  }
+}
+
+// Calls check(precision, rows, columns, path) for shapes of packs, without packs and misaligned.
+void ForShapes(const std::function<void(ComputePrecision, size_t, size_t, ProductPath)>& check) {
+  for (const ComputePrecision precision : kPrecisions) {
+    for (const auto& [rows, columns, path] :
+         {std::tuple<size_t, size_t, ProductPath>{1, 1, ProductPath::kFused},
+          {65, 37, ProductPath::kFused},
+          {130, 48, ProductPath::kFused},
+          {9, 48, ProductPath::kMisaligned}}) {
+      CAPTURE(static_cast<int>(precision), rows, columns, static_cast<int>(path));
+      check(precision, rows, columns, path);
+    }
+  }
+}
+
+TEST_CASE("prelu and layer_norm are their definitions in f64") {
+  Random random(16);
+  ForShapes([&](ComputePrecision precision, size_t rows, size_t columns, ProductPath path) {
+    const Values x = Random16(rows * columns, random, precision);
+    const Values dy = Random16(rows * columns, random, precision);
+    const Values scale = NormalValues(columns, random);
+    const Values shift = NormalValues(columns, random);
+    const auto run = [&](Name name, std::vector<Values> in) {
+      return RunKernel({.name = name,
+                        .precision = precision,
+                        .rows = rows,
+                        .columns = columns,
+                        .path = path,
+                        .in = std::move(in)});
+    };
+    CheckOutput(run(Name::kPrelu, {x, scale}), 0, precision, 2, [&](size_t i) {
+      const double value = x[i] < 0 ? double{scale[i % columns]} * x[i] : x[i];
+      return Expected{value, std::abs(value)};
+    });
+    CheckOutput(run(Name::kPreluBackward, {x, dy, scale}), 0, precision, 2, [&](size_t i) {
+      const double value = x[i] > 0 ? dy[i] : double{scale[i % columns]} * dy[i];
+      return Expected{value, std::abs(value)};
+    });
+    // Mean and inverse deviation of each row, then means of dy * scale and of that times z.
+    const auto width = static_cast<double>(columns);
+    std::vector<double> z(x.size());
+    std::vector<double> inverse(rows);
+    std::vector<double> offset(rows);
+    std::vector<double> slope(rows);
+    for (size_t row = 0; row < rows; ++row) {
+      double mean = 0;
+      double variance = 0;
+      for (size_t c = 0; c < columns; ++c) mean += x[row * columns + c] / width;
+      for (size_t c = 0; c < columns; ++c) {
+        variance += std::pow(x[row * columns + c] - mean, 2) / width;
+      }
+      inverse[row] = 1 / std::sqrt(variance + 1e-5F);
+      for (size_t c = 0; c < columns; ++c) {
+        const size_t i = row * columns + c;
+        z[i] = (x[i] - mean) * inverse[row];
+        offset[row] += double{dy[i]} * scale[c] / width;
+        slope[row] += double{dy[i]} * scale[c] * z[i] / width;
+      }
+    }
+    CheckOutput(run(Name::kLayerNorm, {x, scale, shift}), 0, precision, 40, [&](size_t i) {
+      return Expected{z[i] * scale[i % columns] + shift[i % columns], 8};
+    });
+    const KernelResult backward = run(Name::kLayerNormBackward, {x, dy, scale});
+    CheckOutput(backward, 0, precision, 40, [&](size_t i) {
+      const size_t row = i / columns;
+      const double dx = double{dy[i]} * scale[i % columns] - offset[row] - z[i] * slope[row];
+      return Expected{inverse[row] * dx, 16 * inverse[row]};
+    });
+    CheckOutput(backward, 1, ComputePrecision::kF32, 80, [&](size_t c) {
+      Expected sum{};
+      for (size_t i = c; i < x.size(); i += columns) {
+        sum.value += dy[i] * z[i];
+        sum.size += 1 + std::abs(dy[i] * z[i]);
+      }
+      return sum;
+    });
+  });
+}
+
+TEST_CASE("products, joint probabilities and mixtures of pieces are their definitions in f64") {
+  constexpr size_t kPieces = 4;
+  Random random(17);
+  ForShapes([&](ComputePrecision precision, size_t rows, size_t dim, ProductPath path) {
+    const size_t columns = kPieces * dim;
+    const size_t mixed = kPieces + columns;
+    const Values x = Random16(rows * columns, random, precision);
+    const Values mix = Random16(rows * mixed, random, precision);
+    const Values dy = Random16(rows * dim, random, precision);
+    const auto run = [&](Name name, size_t width, std::vector<Values> in) {
+      return RunKernel({.name = name,
+                        .precision = precision,
+                        .rows = rows,
+                        .columns = width,
+                        .depth = dim,
+                        .path = path,
+                        .in = std::move(in)});
+    };
+    // The product of function(x) over the pieces of a column, but for one of them.
+    const auto product = [&](size_t row, size_t d, size_t but, const auto& function) {
+      double value = 1;
+      for (size_t k = 0; k < kPieces; ++k) {
+        if (k != but) value *= function(double{x[row * columns + k * dim + d]});
+      }
+      return value;
+    };
+    const auto itself = [](double z) { return z; };
+    const auto size = [](double z) { return 1 + std::abs(z); };
+    CheckOutput(run(Name::kPieces, columns, {x}), 0, precision, 8, [&](size_t i) {
+      const double value = product(i / dim, i % dim, kPieces, itself);
+      return Expected{value, std::abs(value)};
+    });
+    // The products before a piece are rounded once more.
+    CheckOutput(run(Name::kPiecesBackward, columns, {x, dy}), 0, precision,
+                8 + UnitOf(precision) * 0x1p24, [&](size_t i) {
+                  const size_t row = i / columns;
+                  const size_t k = i % columns / dim;
+                  const double gradient = dy[row * dim + i % dim];
+                  return Expected{gradient * product(row, i % dim, k, itself),
+                                  size(gradient) * product(row, i % dim, k, size)};
+                });
+    const auto joint = [&](size_t row, size_t d) { return product(row, d, kPieces, Logistic); };
+    CheckOutput(run(Name::kJoint, columns, {x}), 0, precision, 4, [&](size_t i) {
+      const double p = joint(i / dim, i % dim);
+      return Expected{std::log(p / (1 - p)), std::abs(std::log(p / (1 - p)))};
+    });
+    CheckOutput(run(Name::kJointBackward, columns, {x, dy}), 0, precision, 4, [&](size_t i) {
+      const size_t row = i / columns;
+      const double p = joint(row, i % dim);
+      const double value = dy[row * dim + i % dim] * (1 - Logistic(x[i])) / (1 - p);
+      return Expected{value, std::abs(value)};
+    });
+    const auto at = [&](size_t row, size_t c) { return double{mix[row * mixed + c]}; };
+    CheckOutput(run(Name::kMix, mixed, {mix}), 0, precision, 8, [&](size_t i) {
+      Expected sum{};
+      for (size_t k = 0; k < kPieces; ++k) {
+        const double term = at(i / dim, k) * at(i / dim, kPieces + k * dim + i % dim);
+        sum.value += term;
+        sum.size += std::abs(term);
+      }
+      return sum;
+    });
+    CheckOutput(run(Name::kMixBackward, mixed, {mix, dy}), 0, precision, 64, [&](size_t i) {
+      const size_t row = i / mixed;
+      const size_t c = i % mixed;
+      if (c >= kPieces) {
+        const double value =
+            at(row, (c - kPieces) / dim) * double{dy[row * dim + (c - kPieces) % dim]};
+        return Expected{value, std::abs(value)};
+      }
+      Expected sum{};
+      for (size_t d = 0; d < dim; ++d) {
+        const double term = at(row, kPieces + c * dim + d) * double{dy[row * dim + d]};
+        sum.value += term;
+        sum.size += std::abs(term);
+      }
+      return sum;
+    });
+  });
+}
+
+TEST_CASE("a softmax is its definition in f64") {
+  Random random(18);
+  ForShapes([&](ComputePrecision precision, size_t rows, size_t columns, ProductPath path) {
+    const Values x = Random16(rows * columns, random, precision);
+    const Values dy = Random16(rows * columns, random, precision);
+    KernelRun run{.name = Name::kSoftmax,
+                  .precision = precision,
+                  .rows = rows,
+                  .columns = columns,
+                  .path = path,
+                  .in = {x}};
+    const KernelResult forward = RunKernel(run);
+    const auto terms = static_cast<double>(columns + 32);
+    CheckOutput(forward, 0, precision, terms, [&](size_t i) {
+      double sum = 0;
+      for (size_t c = 0; c < columns; ++c) sum += std::exp(x[i / columns * columns + c]);
+      return Expected{std::exp(x[i]) / sum, std::exp(x[i]) / sum};
+    });
+    const Values& y = forward.out.at(0);
+    run.name = Name::kSoftmaxBackward;
+    run.in = {y, dy};
+    CheckOutput(RunKernel(run), 0, precision, terms, [&](size_t i) {
+      double mean = 0;
+      double size = std::abs(dy[i]);
+      for (size_t c = 0; c < columns; ++c) {
+        const size_t k = i / columns * columns + c;
+        mean += double{y[k]} * dy[k];
+        size += std::abs(double{y[k]} * dy[k]);
+      }
+      return Expected{y[i] * (dy[i] - mean), y[i] * size};
+    });
+  });
+}
+
+TEST_CASE("heads of self_attention are their definitions in f64") {
+  Random random(19);
+  for (const ComputePrecision precision : kPrecisions) {
+    for (const auto& [samples, places, heads, dim, path] :
+         {std::tuple<size_t, size_t, size_t, size_t, ProductPath>{1, 1, 1, 1, ProductPath::kFused},
+          {5, 3, 2, 3, ProductPath::kFused},
+          {9, 7, 3, 16, ProductPath::kFused},
+          {2, 5, 2, 16, ProductPath::kMisaligned}}) {
+      CAPTURE(static_cast<int>(precision), samples, places, heads, dim, static_cast<int>(path));
+      const size_t rows = samples * places;
+      const size_t columns = heads * dim;
+      const size_t weight_columns = heads * places;
+      const Values a = Random16(rows * columns, random, precision);
+      const Values b = Random16(rows * columns, random, precision);
+      const Values weights = NormalValues(rows * weight_columns, random);
+      // Sample s has s % (places + 1) rows.
+      const size_t input_columns = places * (columns + 1);
+      Values input(samples * input_columns, 2.0F);
+      const auto has = [&](size_t row) { return row % places < row / places % (places + 1); };
+      for (size_t row = 0; row < rows; ++row) {
+        input[row / places * input_columns + places * columns + row % places] =
+            has(row) ? 1.0F : 0.0F;
+      }
+      KernelRun run{.name = Name::kRowProducts,
+                    .precision = precision,
+                    .rows = rows,
+                    .columns = columns,
+                    .depth = places,
+                    .heads = heads,
+                    .path = path,
+                    .in = {a, b, input}};
+      const double factor = 1 / std::sqrt(static_cast<double>(dim));
+      CheckOutput(RunKernel(run), 0, ComputePrecision::kF32, 20, [&](size_t i) {
+        const size_t row = i / weight_columns;
+        const size_t head = i % weight_columns / run.depth;
+        const size_t other = row / run.depth * run.depth + i % run.depth;
+        if (!has(row)) return Expected{0, 0};
+        if (!has(other) || other > row) return Expected{-7, 0};
+        Expected sum{};
+        for (size_t c = head * dim; c < (head + 1) * dim; ++c) {
+          const double term = factor * a[row * columns + c] * b[other * columns + c];
+          sum.value += term;
+          sum.size += std::abs(term);
+        }
+        return sum;
+      });
+      run.name = Name::kRowSums;
+      run.in = {a, weights};
+      const KernelResult sums = RunKernel(run);
+      for (const bool transposed : {false, true}) {
+        CheckOutput(sums, transposed ? 1 : 0, precision, 20, [&](size_t i) {
+          const size_t row = i / columns;
+          const size_t place = row % run.depth;
+          const size_t head = i % columns / dim * run.depth;
+          Expected sum{};
+          for (size_t j = 0; j < run.depth; ++j) {
+            const size_t other = row - place + j;
+            const double weight = transposed ? weights[other * weight_columns + head + place]
+                                             : weights[row * weight_columns + head + j];
+            const double term = factor * weight * a[other * columns + i % columns];
+            sum.value += term;
+            sum.size += std::abs(term);
+          }
+          return sum;
+        });
+      }
     }
   }
 }
