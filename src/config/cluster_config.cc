@@ -45,6 +45,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadCheckpoint(root, folder, &config->checkpoint);
     ServingConfig unused;  // The section of another program is only checked.
     ReadServing(root, folder, &unused);
+    CheckTune(root);
   });
   return table_paths;
 }

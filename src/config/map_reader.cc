@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -457,25 +458,35 @@ void MapReader::Texts(const std::string& key, const char* meaning, std::vector<s
   Record(key, TextsText(*out));
 }
 
-void MapReader::TextMap(const std::string& key, const char* meaning,
-                        std::map<std::string, std::string>* out, const std::string& type) {
-  const YamlNode* map = Declare(key, meaning, type, "{}", Need::kOptional, [] {
-    return Json{{"type", "object"}, {"additionalProperties", AnyText()}};
+void MapReader::AnyKeys(const std::string& key, const char* meaning, const std::string& type,
+                        const Json& value_schema, const Element& element) {
+  const YamlNode* map = Declare(key, meaning, type, "{}", Need::kOptional, [&] {
+    return Json{{"type", "object"}, {"additionalProperties", value_schema}};
   });
   if (map == nullptr) return;
   if (map->kind != YamlNode::Kind::kMap) return Error(key, "is not a mapping", Expected(type));
-  std::vector<std::string> texts;
+  std::set<std::string> names;
   for (const YamlNode& value : map->items) {
-    const std::string& name = value.key;
-    if (value.kind != YamlNode::Kind::kScalar || !out->emplace(name, value.text).second) {
-      const bool is_text = value.kind == YamlNode::Kind::kScalar;
-      context_->diagnostics.ReportAt(value.place, PathOf(absl::StrCat(key, ".", name)),
-                                     is_text ? "given twice" : "is not a text",
-                                     is_text ? "keep one" : Expected("text"));
+    const std::string path = PathOf(absl::StrCat(key, ".", value.key));
+    if (!names.insert(value.key).second) {
+      context_->diagnostics.ReportAt(value.key_place, path, "given twice", "keep one");
+      continue;
     }
-    texts.push_back(absl::StrCat(name, "=", value.text));
+    element(&value, path);
   }
-  Record(key, TextsText(texts));
+}
+
+void MapReader::TextMap(const std::string& key, const char* meaning,
+                        std::map<std::string, std::string>* out, const std::string& type) {
+  std::vector<std::string> texts;
+  AnyKeys(key, meaning, type, AnyText(), [&](const YamlNode* value, const std::string& path) {
+    if (value->kind != YamlNode::Kind::kScalar) {
+      return context_->diagnostics.ReportAt(value->place, path, "is not a text", Expected("text"));
+    }
+    out->emplace(value->key, value->text);
+    texts.push_back(absl::StrCat(value->key, "=", value->text));
+  });
+  if (Has(key)) Record(key, TextsText(texts));
 }
 
 void MapReader::TextOrTexts(const std::string& key, const char* meaning,

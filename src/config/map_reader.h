@@ -191,6 +191,12 @@ class MapReader {
   void Texts(const std::string& key, const char* meaning, std::vector<std::string>* out,
              CountRange count, Need need, const std::string& type = "texts",
              const TextCheck& check = nullptr);
+  // Receives each node of a list with its path, and a null node if the document is described.
+  using Element = std::function<void(const YamlNode* node, const std::string& path)>;
+  // Reads a mapping whose keys may have any characters. `element` receives each value that is
+  // present with its path. value_schema: JSON Schema of a value.
+  void AnyKeys(const std::string& key, const char* meaning, const std::string& type,
+               const Json& value_schema, const Element& element);
   // Reads a mapping of names, which may have any characters, to texts.
   void TextMap(const std::string& key, const char* meaning, std::map<std::string, std::string>* out,
                const std::string& type);
@@ -244,8 +250,6 @@ class MapReader {
   // describes the list that an absent key stands for.
   void Maps(const std::string& key, const char* meaning, CountRange count, const Body& body,
             const std::string& fallback = "");
-  // Receives each node of a list with its path, and a null node if the document is described.
-  using Element = std::function<void(const YamlNode* node, const std::string& path)>;
   // element_schema: JSON Schema of an element that is not a mapping; else null.
   void List(const std::string& key, const char* meaning, CountRange count, Need need,
             const std::string& type, const std::string& fallback, const Json& element_schema,

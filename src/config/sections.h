@@ -61,6 +61,8 @@ void ReadTraining(MapReader& root, const std::string& folder, ClusterConfig* con
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);
 // Paths are resolved in `folder`; the files need not exist.
 void ReadServing(MapReader& root, const std::string& folder, ServingConfig* config);
+// Checks the section of `simurgh tune`, which this program does not use.
+void CheckTune(MapReader& root);
 
 // Adds a feature, in front, for each id column of CSV that no feature and no derived column reads;
 // without features, for each id column of Criteo.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -344,6 +345,47 @@ TEST_CASE("Ranks that cannot train together", "[config]") {
               "rpc={security: tls, tls: {certificate: CMakeLists.txt, key: CMakeLists.txt, "
               "authority: CMakeLists.txt}}")
             .empty());
+}
+
+TEST_CASE("A search for settings names known keys, with choices or ranges", "[config]") {
+  const auto error = [](const std::string& values) {
+    return ErrorOf(absl::StrCat(kSample, "tune: {", values, "}\n"));
+  };
+  for (const std::string good :
+       {"training.batch_size: [64, 128]", "tables.N.dim: [4, 8]", "tables.1.dim: {factor: 2}",
+        "training.dense_optimizer.learning_rate: {low: 1e-4, high: 0.1, log: true}",
+        "training.batch_size: {low: 32, high: 256, step: 32}", "model: [deepfm, dcn_v2]",
+        "model.towers.1.layers: [[{linear: 1}]]", "model.deepfm.deep.0.linear: [32, 64]",
+        "model.deepfm: [{deep: [{linear: 8}]}]"}) {
+    CAPTURE(good);
+    CHECK(error(good) == "no error");
+  }
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"training.batchsize: [1]",
+       "tune.training.batchsize: unknown key; the nearest known key is 'training.batch_size'"},
+      {"training.batch_size.0: [1]", "tune.training.batch_size.0: unknown key"},
+      {"data.validation: [[a]]", "the same in all trials, which it compares; remove it"},
+      {"checkpoint: [{}]", "the same in all trials"},
+      {"tune: [1]", "the same in all trials"},
+      {"training.batch_size: 64", "is neither a list of choices nor a range; use [A, B]"},
+      {"training.batch_size: []", "has no choice"},
+      {"training.batch_size: {low: 64}", "the range has not both low and high"},
+      {"training.batch_size: {low: 64, high: 32}", "low is not below high"},
+      {"training.batch_size: {low: 64, high: x}", "high: 'x' is not a number"},
+      {"training.batch_size: {low: 64, high: '128'}", "high: '128' is not a number"},
+      {"training.batch_size: {low: 0, high: 32, log: true}", "log: true with a low of 0 or less"},
+      {"training.batch_size: {low: 1, high: 32, log: 1}", "log: '1' is not true or false"},
+      {"training.batch_size: {low: 1, high: 32, step: 0}", "step is not above 0"},
+      {"training.batch_size: {low: 1, high: 9, step: 2, log: true}", "log: true with a step"},
+      {"training.batch_size: {low: 1, high: 9, width: 2}", "'width' is no part of a range"},
+      {"training.batch_size: {factor: 1}", "factor is not above 1"},
+      {"training.batch_size: {factor: 2, low: 1}", "factor has other keys next to it"},
+      {"training.batch_size: [1], training.batch_size: [2]", "given twice; keep one"}};
+  for (const auto& [values, what] : bad) {
+    CAPTURE(values);
+    CHECK_THAT(error(values), Catch::Contains(what));
+  }
+  CHECK_THAT(ErrorOf(std::string(kSample) + "tune: [a]\n"), Catch::Contains("is not a mapping"));
 }
 
 }  // namespace simurgh
