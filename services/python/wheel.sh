@@ -49,6 +49,8 @@ Requires-Python: >=3.9
 Requires-Dist: numpy
 Provides-Extra: torch
 Requires-Dist: torch; extra == "torch"
+Provides-Extra: tune
+Requires-Dist: optuna>=3; extra == "tune"
 Description-Content-Type: text/markdown
 
 TEXT

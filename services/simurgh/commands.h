@@ -18,6 +18,8 @@ inline constexpr char kInitUsage[] =
     "  simurgh init DATA [options]        write a configuration that trains on a file\n";
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
+inline constexpr char kTuneUsage[] =
+    "  simurgh tune CONFIG [options]      search better settings by training many times\n";
 inline constexpr char kUpdateUsage[] =
     R"(  simurgh update MODEL --data FILES ...
                                      train a model on new rows: simurgh update --help
@@ -69,6 +71,7 @@ inline constexpr char kSchemaUsage[] =
 // stderr.
 ExitCode RunInitCommand(int argc, const char* const* argv);
 ExitCode RunTrainCommand(int argc, const char* const* argv);
+ExitCode RunTuneCommand(int argc, const char* const* argv);
 ExitCode RunUpdateCommand(int argc, const char* const* argv);
 ExitCode RunStatusCommand(int argc, const char* const* argv);
 ExitCode RunDoctorCommand(int argc, const char* const* argv);

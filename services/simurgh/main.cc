@@ -37,6 +37,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"init", kInitUsage, RunInitCommand},
     {"train", kTrainUsage, RunTrainCommand},
+    {"tune", kTuneUsage, RunTuneCommand},
     {"update", kUpdateUsage, RunUpdateCommand},
     {"status", kStatusUsage, RunStatusCommand},
     {"doctor", kDoctorUsage, RunDoctorCommand},

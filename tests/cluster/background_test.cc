@@ -231,8 +231,8 @@ TEST_CASE("Commands are listed, described and completed") {
   };
   const std::string help = run({"--help"});
   for (const std::string command :
-       {"train", "up", "down", "logs", "status", "plan", "trace", "checkpoint", "predict", "serve",
-        "export", "model", "completion"}) {
+       {"train", "tune", "up", "down", "logs", "status", "plan", "trace", "checkpoint", "predict",
+        "serve", "export", "model", "completion"}) {
     CAPTURE(command);
     CHECK_THAT(help, Contains("  simurgh " + command + " "));
     CHECK_THAT(run({command, "--help"}), Contains("simurgh " + command));

@@ -5,6 +5,7 @@ from .loader import Loader
 from .model import Features, Model, Version
 from .programs import checkpoints, history, predict, program, train
 from .server import Server
+from .tune import Tuned, tune
 from .worker import Batch, Feature, Inputs, Worker
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "LostError",
     "Model",
     "Server",
+    "Tuned",
     "Version",
     "Worker",
     "checkpoints",
@@ -25,6 +27,7 @@ __all__ = [
     "predict",
     "program",
     "train",
+    "tune",
     "version",
 ]
 __version__ = version()

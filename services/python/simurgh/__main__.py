@@ -15,6 +15,7 @@ def main():
     path = program("simurgh" if is_module else pathlib.Path(command).name)
     if path == command:  # It was found by PATH.
         sys.exit(f"{command}: the package has no program of this name; install the wheel")
+    os.environ.setdefault("SIMURGH_PYTHON", sys.executable)  # `simurgh tune` runs in Python.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and programs would inherit that.
     os.execv(path, [path if is_module else command, *sys.argv[1:]])
 
