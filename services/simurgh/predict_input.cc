@@ -137,4 +137,28 @@ StatusOr<PredictInput> InputOf(const DataConfig& training, const std::string& pa
   return input;
 }
 
+std::vector<std::string> OwnNames(std::vector<std::string> names, const DataConfig& data) {
+  for (std::string& name : names) {
+    if (std::ranges::find(data.columns, name, &ColumnConfig::name) != data.columns.end()) continue;
+    for (const ColumnConfig& column : data.columns) {
+      if (!absl::EqualsIgnoreCase(name, HeaderName(column))) continue;
+      name = column.name;
+      break;
+    }
+  }
+  return names;
+}
+
+bool AddColumns(const std::vector<std::string>& names, DataConfig& data) {
+  if (data.format != Format::kCsv && data.format != Format::kJson) {
+    return false;
+  }
+  const size_t before = data.columns.size();
+  for (const std::string& name : names) {
+    if (std::ranges::find(data.columns, name, &ColumnConfig::name) != data.columns.end()) continue;
+    data.columns.push_back({.name = name, .kind = ColumnConfig::Kind::kSkip});
+  }
+  return data.columns.size() > before;
+}
+
 }  // namespace simurgh

@@ -28,4 +28,11 @@ StatusOr<std::vector<std::string>> FormatOverrides(const DataConfig& training,
 // Errors: NOT_FOUND without a file; those of DataOf().
 StatusOr<PredictInput> InputOf(const DataConfig& training, const std::string& path);
 
+// Replaces names of columns by those of the training, where they differ by case only.
+std::vector<std::string> OwnNames(std::vector<std::string> names, const DataConfig& data);
+
+// Adds columns that the training did not have, if the cells of rows have names. Returns whether it
+// has added some.
+bool AddColumns(const std::vector<std::string>& names, DataConfig& data);
+
 }  // namespace simurgh
