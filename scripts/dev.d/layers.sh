@@ -38,7 +38,8 @@ nn: base tensor config telemetry data/batch embedding
 collective: base tensor
 train: base tensor config telemetry data/batch data/reading model embedding nn collective
 predict: base tensor config telemetry data/batch data/reading model table embedding nn train
-services: simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train predict rpc
+report: base tensor config data/batch data/reading model nn train predict
+services: simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train predict report rpc
 '
 
 # module: the headers that it offers to other modules. rpc and services offer all.
@@ -49,7 +50,7 @@ config: calibration cluster_config data_config defaults embedding_form feature_c
 telemetry: event_file logging metrics timeline
 data/batch: batch batch_builder data_position encoded_batch
 data/processing: feature_consumer numbers times
-data/reading: arrow_source bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events record_stream replay_reader row_batcher row_lines row_parser row_source row_text
+data/reading: arrow_source bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events line_cells record_stream replay_reader row_batcher row_lines row_parser row_source row_text
 data/guess: data_guess label_texts row_split telling_column
 kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file
@@ -59,6 +60,7 @@ nn: batch_block calibration dense_model dense_network dense_optimizer device_sum
 collective: collective nccl_library
 train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network learning_rates nccl_sums ports program_state trainer
 predict: model_version predictor program_network remote_rows scorer served_versions
+report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page permutation report report_json reservoir segments table_report
 '
 
 files=("$@")

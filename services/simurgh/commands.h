@@ -46,6 +46,8 @@ inline constexpr char kCheckpointUsage[] =
 )";
 inline constexpr char kPredictUsage[] =
     "  simurgh predict --model MODEL ...  predict rows of a file: simurgh predict --help\n";
+inline constexpr char kReportUsage[] =
+    "  simurgh report MODEL [options]     write a page about a model: simurgh report --help\n";
 inline constexpr char kServeUsage[] =
     "  simurgh serve --model MODEL ...    predict rows that clients send: simurgh serve --help\n";
 inline constexpr char kExportUsage[] =
@@ -83,6 +85,7 @@ ExitCode RunLogsCommand(int argc, const char* const* argv);
 ExitCode RunCompletionCommand(int argc, const char* const* argv);
 ExitCode RunCheckpointCommand(int argc, const char* const* argv);
 ExitCode RunPredictCommand(int argc, const char* const* argv);
+ExitCode RunReportCommand(int argc, const char* const* argv);
 ExitCode RunServeCommand(int argc, const char* const* argv);
 ExitCode RunExportCommand(int argc, const char* const* argv);
 ExitCode RunModelCommand(int argc, const char* const* argv);

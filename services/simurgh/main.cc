@@ -48,6 +48,7 @@ constexpr Command kCommands[] = {
     {"logs", kLogsUsage, RunLogsCommand},
     {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
+    {"report", kReportUsage, RunReportCommand},
     {"serve", kServeUsage, RunServeCommand},
     {"export", kExportUsage, RunExportCommand},
     {"model", kModelUsage, RunModelCommand},

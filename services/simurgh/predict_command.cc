@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +16,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "report/importance.h"
+#include "report/report_json.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -32,6 +37,7 @@
 #include "services/simurgh/output.h"
 #include "services/simurgh/predict_input.h"
 #include "services/simurgh/progress.h"
+#include "services/simurgh/scan_input.h"
 #include "telemetry/logging.h"
 #include "train/dense_weights.h"
 #include "train/evaluator.h"
@@ -42,6 +48,7 @@ namespace {
 constexpr char kUsage[] =
     R"(  simurgh predict --model MODEL --input FILE --output FILE [--columns NAME,...]
   simurgh predict --model MODEL --input FILE --evaluate
+  simurgh predict --model MODEL --input FILE --importance
 )";
 
 constexpr char kNotes[] =
@@ -60,8 +67,18 @@ The last line on stderr has unseen_ids, the share of ids that have no row in the
 5 % in a feature on, a line has the share of each; from 50 % on, a warning names the feature.
 A feature without any id has a warning, too.
 
-Example:
+--importance measures how much worse the predictions get when a column's cells are permuted
+among the rows: the increase of the log loss, or RMSE, and the decrease of the AUC. Cells are
+permuted before feature processing, so that crosses and ranges of a column move with it. It has
+a line for each column that the model reads. Its interval holds the true value with a
+confidence of 95 %, and counts the choice of the rows, too. Columns that tell the same share
+their importance: --groups permutes such columns together. Weights of rows count. Equal rows
+give equal numbers. It takes some 20 s on two processors: a uniform sample of 1,000 to 50,000
+rows, by the number of columns, is predicted --repeats times for each column.
+
+Examples:
   simurgh predict --model /models/adult --input new.csv --output scores.csv --columns age
+  simurgh predict --model /models/adult --input test.csv --importance --groups city,zip+street
 
 Exit codes:
   0  done; some rows may have no prediction
@@ -75,6 +92,10 @@ struct Options {
   std::string output;  // Path of the predictions; empty: none.
   std::vector<std::string> columns;
   bool evaluates = false;
+  bool measures_importance = false;
+  std::vector<ColumnGroup> groups;
+  int64_t importance_rows = 0;  // 0: DefaultImportanceRows().
+  uint32_t repeats = 5;
   bool json = false;
   int64_t threads = 0;  // 0: one per processor.
   std::vector<std::string> overrides;
@@ -126,6 +147,81 @@ void AppendLines(const PredictedRows& rows, size_t labels, RowText* text, std::s
   }
 }
 
+// Prints a line for each column and label.
+void PrintImportance(const Importance& importance, const std::vector<std::string>& labels) {
+  size_t width = std::string_view("column").size();
+  for (const ColumnImportance& column : importance.columns) {
+    width = std::max(width, absl::StrJoin(column.columns, "+").size());
+  }
+  const auto text = [](const PermutationEffect& effect) {
+    if (std::isnan(effect.mean)) return absl::StrFormat("%10s %26s", "undefined", "");
+    if (!effect.interval.is_known()) return absl::StrFormat("%10.5f %26s", effect.mean, "unknown");
+    return absl::StrFormat("%10.5f %12.5f to %10.5f", effect.mean, effect.interval.low,
+                           effect.interval.high);
+  };
+  for (size_t label = 0; label < labels.size(); ++label) {
+    const Metrics& metrics = importance.metrics[label];
+    const bool is_regression = std::isnan(metrics.log_loss);
+    if (labels.size() > 1) std::cout << "label=" << labels[label] << " ";
+    std::cout << absl::StrFormat("rows=%d repeats=%d %s\n", importance.rows, importance.repeats,
+                                 is_regression
+                                     ? absl::StrCat("rmse=", MetricText(metrics.rmse))
+                                     : absl::StrCat("logloss=", MetricText(metrics.log_loss),
+                                                    " auc=", MetricText(metrics.auc)));
+    std::cout << absl::StrFormat(
+                     "%-*s  %-37s", width, "column",
+                     is_regression ? "increase of rmse, 95 %" : "increase of logloss, 95 %")
+              << (is_regression ? "" : "  decrease of auc, 95 %") << "\n";
+    for (const ColumnImportance& column : importance.columns) {
+      const PermutationEffects& effects = column.effects[label];
+      std::cout << absl::StrFormat("%-*s  %s", width, absl::StrJoin(column.columns, "+"),
+                                   text(effects.loss))
+                << (is_regression ? "" : absl::StrCat("  ", text(effects.auc))) << "\n";
+    }
+  }
+}
+
+StatusOr<ExitCode> RunImportance(const Options& options,
+                                 const std::shared_ptr<const ModelVersion>& model,
+                                 const PredictInput& input, uint32_t threads) {
+  const std::vector<std::string>& labels = model->format().labels;
+  std::vector<ColumnGroup> named;
+  for (const ColumnGroup& group : options.groups) named.push_back(OwnNames(group, input.data));
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<ColumnGroup> groups, ColumnGroupsOf(*model, named));
+  const size_t most = MostImportanceRows(groups.size(), options.repeats, labels.size());
+  if (options.importance_rows > static_cast<int64_t>(most)) {
+    return OptionProblem(
+        absl::StrCat("--importance-rows: ", options.importance_rows,
+                     " is out of range; with these columns and --repeats use 2 to ", most));
+  }
+  const size_t rows = options.importance_rows > 0
+                          ? static_cast<size_t>(options.importance_rows)
+                          : std::min(DefaultImportanceRows(groups.size(), options.repeats), most);
+  SIMURGH_ASSIGN_OR_RETURN(const ScannedInput scanned,
+                           ScanInput(model, input,
+                                     {.name = options.input,
+                                      .threads = threads,
+                                      .scan = {.sample_rows = 0, .importance_rows = rows}}));
+  const ImportanceRows& sampled = scanned.scan->importance_rows();
+  ProgressLine line;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const Importance importance,
+      MeasureImportance(*model, scanned.input->data, sampled,
+                        {.groups = groups,
+                         .repeats = options.repeats,
+                         .threads = threads,
+                         .progress = [&](size_t done) {
+                           line.Show("permuting", done, absl::StrCat(" of=", sampled.lines.size()));
+                         }}));
+  line.End();
+  if (options.json) {
+    std::cout << ImportanceJson(importance, labels) << "\n";
+  } else {
+    PrintImportance(importance, labels);
+  }
+  return ExitCode::kOk;
+}
+
 // Errors: INVALID_ARGUMENT if the predictions would replace the rows.
 Status CheckPaths(const std::vector<std::string>& files, const std::string& output) {
   for (const std::string& file : files) {
@@ -155,6 +251,7 @@ StatusOr<ExitCode> Predict(Options options) {
   PrintOverrides(checkpoint, options.overrides, model->config());
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
+  if (options.measures_importance) return RunImportance(options, model, input, threads);
   SIMURGH_RETURN_IF_ERROR(CheckPaths(input.files, options.output));
   SIMURGH_RETURN_IF_ERROR(CheckNames(options.columns, labels));
   const std::string header = HeaderOf(options, labels);  // Has the names as they are given.
@@ -225,6 +322,7 @@ ExitCode RunPredictCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   Options own;
   std::string columns;
+  std::string groups;
   po::options_description options("Options");
   options.add_options()("version", "print the version");
   own.checkpoint.AddTo(options);
@@ -236,6 +334,14 @@ ExitCode RunPredictCommand(int argc, const char* const* argv) {
       "copy these columns of the input to the output, also others than the training's")(
       "evaluate", po::bool_switch(&own.evaluates),
       "compare with the labels: print loss and metrics")(
+      "importance", po::bool_switch(&own.measures_importance),
+      "print how much worse the predictions get without each column")(
+      "groups", po::value(&groups)->value_name("A+B,..."),
+      "with --importance: permute the columns A and B together")(
+      "importance-rows", po::value(&own.importance_rows)->value_name("N"),
+      "with --importance: measure on N rows (default: 1,000 to 50,000)")(
+      "repeats", po::value(&own.repeats)->value_name("N"),
+      "with --importance: permute each column N times (default: 5)")(
       "threads", po::value(&own.threads)->value_name("N"),
       "use N threads; 0, the default: one per processor")(
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
@@ -245,15 +351,35 @@ ExitCode RunPredictCommand(int argc, const char* const* argv) {
   const auto run = [&](const auto& /*words*/) -> StatusOr<ExitCode> {
     if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");
     if (own.input.empty()) return OptionProblem("--input is missing");
-    if (own.output.empty() && !own.evaluates) {
+    if (own.measures_importance) {
+      if (!own.output.empty() || own.evaluates || !columns.empty()) {
+        return OptionProblem("--importance supports neither --output, --columns nor --evaluate");
+      }
+      if (own.repeats == 0 || own.repeats > kMaxRepeats) {
+        return OptionProblem(
+            absl::StrCat("--repeats: ", own.repeats, " is out of range; use 1 to ", kMaxRepeats));
+      }
+      if (own.importance_rows < 0 || own.importance_rows == 1) {
+        return OptionProblem(absl::StrCat("--importance-rows: ", own.importance_rows,
+                                          " is out of range; use 2 or more"));
+      }
+    } else if (own.output.empty() && !own.evaluates) {
       return OptionProblem("--output is missing; name a file, or use --evaluate");
     }
-    if (own.json && !own.evaluates) return OptionProblem("--json needs --evaluate");
+    if (!groups.empty() && !own.measures_importance) {
+      return OptionProblem("--groups needs --importance");
+    }
+    if (own.json && !own.evaluates && !own.measures_importance) {
+      return OptionProblem("--json needs --evaluate or --importance");
+    }
     if (own.threads < 0 || own.threads > kMaxPredictThreads) {
       return OptionProblem(absl::StrCat("--threads: ", own.threads, " is out of range; use 1 to ",
                                         kMaxPredictThreads, ", or 0 for one per processor"));
     }
     if (!columns.empty()) own.columns = absl::StrSplit(columns, ',');
+    for (const absl::string_view group : absl::StrSplit(groups, ',', absl::SkipEmpty())) {
+      own.groups.push_back(absl::StrSplit(group, '+'));
+    }
     return Predict(own);
   };
   return RunCommand(argc, argv, {"predict: predicts rows with a trained model", kUsage, kNotes},

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/text.h"
 #include "config/cluster_config.h"
 #include "model/model_directory.h"
 #include "services/nn_worker/quality_warnings.h"
@@ -288,6 +289,10 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
     PrintJson(ResultJson(result));
   } else {
     std::cout << result;
+  }
+  if (!result.empty() && !config.checkpoint.directory.empty()) {
+    std::cerr << "simurgh: for a page about the model: " << OwnCommand() << " report "
+              << ShellWord(config.checkpoint.directory) << std::endl;
   }
   folder->Discard();
   return code;

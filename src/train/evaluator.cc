@@ -88,6 +88,22 @@ std::vector<std::pair<std::string, double>> ReportedMetrics(const EvaluationResu
   return metrics;
 }
 
+std::vector<uint64_t> GroupsOf(const Batch& batch, std::optional<size_t> group_feature) {
+  if (!group_feature) return batch.dense.groups;
+  std::vector<uint64_t> found;
+  const FeatureView groups = batch.sparse->feature(*group_feature);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const std::span<const uint32_t> occurrences = groups.sample(i);
+    if (occurrences.empty()) {
+      found.push_back(0);
+      continue;
+    }
+    const uint64_t id = groups.ids[occurrences.front()];
+    found.push_back(id == UINT64_MAX ? id : id + 1);
+  }
+  return found;
+}
+
 void PredictionMetrics::Add(const Batch& batch, std::span<const float> probabilities) {
   const DenseBatch& dense = batch.dense;
   const auto labels = std::span(dense.labels).first(probabilities.size());
@@ -97,25 +113,13 @@ void PredictionMetrics::Add(const Batch& batch, std::span<const float> probabili
     const std::span<const float> weights = dense.weights();
     weights_.insert(weights_.end(), weights.begin(), weights.end());
   }
-  if (!group_feature_) {
-    // A batch without groups, and those before the first one with groups, have zeros.
-    if (dense.groups.empty() && groups_.empty()) return;
-    const size_t samples = labels_.size() / tasks_.size();
-    groups_.resize(samples - batch.size(), 0);
-    groups_.insert(groups_.end(), dense.groups.begin(), dense.groups.end());
-    groups_.resize(samples, 0);
-    return;
-  }
-  const FeatureView groups = batch.sparse->feature(*group_feature_);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const std::span<const uint32_t> occurrences = groups.sample(i);
-    if (occurrences.empty()) {
-      groups_.push_back(0);
-      continue;
-    }
-    const uint64_t id = groups.ids[occurrences.front()];
-    groups_.push_back(id == UINT64_MAX ? id : id + 1);
-  }
+  // A batch without groups, and those before the first one with groups, have zeros.
+  const std::vector<uint64_t> groups = GroupsOf(batch, group_feature_);
+  if (groups.empty() && groups_.empty()) return;
+  const size_t samples = labels_.size() / tasks_.size();
+  groups_.resize(samples - batch.size(), 0);
+  groups_.insert(groups_.end(), groups.begin(), groups.end());
+  groups_.resize(samples, 0);
 }
 
 Status PredictionMetrics::ComputeAucs(Collective& collective, size_t task,

@@ -59,6 +59,10 @@ std::vector<std::pair<std::string, double>> ReportedMetrics(const EvaluationResu
 using PredictionSink =
     std::function<Status(const Batch& batch, std::span<const float> probabilities)>;
 
+// Returns the group of each sample of a batch, 0 for none; empty if no sample is in one.
+// group_feature: see EvaluationOptions.
+std::vector<uint64_t> GroupsOf(const Batch& batch, std::optional<size_t> group_feature);
+
 // Collects predictions of samples with labels, and computes their metrics.
 //
 // Memory: 8 bytes per sample and label; per sample 4 with weights and 8 with groups. Compute()

@@ -481,7 +481,7 @@ TEST_CASE("Bad arguments of predict exit with 2, missing files with 3") {
   CHECK_THAT(folder.error, Contains("--output " + trained.folder.path()));
   CHECK(Predict(absl::StrCat(common, "/dev/full --input ", trained.test)).exit_code == 3);
   CHECK_THAT(Predict("--help").out,
-             Contains("simurgh predict --model MODEL") && Contains("Example:"));
+             Contains("simurgh predict --model MODEL") && Contains("Examples:"));
 }
 
 }  // namespace

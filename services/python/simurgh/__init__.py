@@ -3,7 +3,7 @@
 from ._library import Error, InvalidError, LostError, version
 from .loader import Loader
 from .model import Features, Model, Version
-from .programs import checkpoints, history, predict, program, train
+from .programs import checkpoints, history, importance, predict, program, train
 from .server import Server
 from .tune import Tuned, tune
 from .worker import Batch, Feature, Inputs, Worker
@@ -24,6 +24,7 @@ __all__ = [
     "Worker",
     "checkpoints",
     "history",
+    "importance",
     "predict",
     "program",
     "train",

@@ -146,6 +146,29 @@ def predict(model, data, *, step=None, settings=None):
     return array[:, 0] if columns == 1 else array
 
 
+def importance(model, data, *, groups=(), rows=None, repeats=5, step=None, settings=None):
+    """Returns how much worse a model predicts when the cells of a column are permuted among the rows of data with labels.
+
+    The result is a dict of `simurgh predict --importance --json`: `columns` has a dict for each column that the model
+    reads, the most important first, with its `effects` on the labels: `loss_increase` and `auc_decrease`, each with mean,
+    standard_error and interval of 95 %. groups: lists of columns that are permuted together. rows: the most rows of the
+    uniform sample; None: 1,000 to 50,000, by the number of columns. repeats: permutations of each column. The others: see
+    `predict`. Errors: InvalidError for another model, rows without labels or an unknown column; Error otherwise.
+    """
+    with tempfile.TemporaryDirectory(prefix="simurgh-") as folder:
+        path = pathlib.Path(data) if isinstance(data, (str, os.PathLike)) else _write(data, folder, "rows")
+        words = ["--repeats", str(repeats)]
+        if groups:
+            words += ["--groups", ",".join("+".join(group) for group in groups)]
+        if rows is not None:
+            words += ["--importance-rows", str(rows)]
+        if step is not None:
+            words += ["--step", str(step)]
+        for key, value in (settings or {}).items():
+            words += ["--set", f"{key}={json.dumps(value)}"]
+        return json.loads(run("predict", "--model", model, "--input", path, "--importance", "--json", *words))
+
+
 def checkpoints(model):
     """Returns the checkpoints of a model, oldest first: dicts with step, metrics and others, as `simurgh model list`."""
     return json.loads(run("model", "list", model, "--json"))["checkpoints"]

@@ -90,7 +90,8 @@ struct RowText::State {
   const FileColumns unlabelled;
   std::vector<size_t> chosen;  // Indices of the columns to copy.
   std::vector<std::string_view> cells;
-  std::vector<std::string> lists;  // Cells that are lists or numbers, as text.
+  std::vector<std::string> lists;       // Cells that are lists or numbers, as text.
+  std::vector<std::string_view> taken;  // Cells of the chosen columns.
 };
 
 RowText::RowText(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -114,7 +115,7 @@ StatusOr<RowText> RowText::Create(const DataConfig& config, const std::vector<st
   return RowText(std::move(state));
 }
 
-void RowText::AppendCells(std::string_view line, std::string& text) {
+std::span<const std::string_view> RowText::Cells(std::string_view line) {
   State& state = *state_;
   state.Split(line);
   const FileColumns* file = state.file;
@@ -122,9 +123,17 @@ void RowText::AppendCells(std::string_view line, std::string& text) {
     file = state.cells.size() == state.unlabelled.width ? &state.unlabelled : &state.configured;
   }
   const bool fits = state.cells.size() == file->width;
+  state.taken.clear();
   for (const size_t column : state.chosen) {
     const size_t cell = file->cells[column];
-    if (fits && cell != FileColumns::kAbsent) AppendCsvCell(state.cells[cell], text);
+    state.taken.push_back(fits && cell != FileColumns::kAbsent ? state.cells[cell] : "");
+  }
+  return state.taken;
+}
+
+void RowText::AppendCells(std::string_view line, std::string& text) {
+  for (const std::string_view cell : Cells(line)) {
+    AppendCsvCell(cell, text);
     text.push_back(',');
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ class RowText {
   // those of columns that the file lacks, or all cells of a line that does not have the right
   // number.
   void AppendCells(std::string_view line, std::string& text);
+
+  // Returns the same cells, one per column, without quotes around them. Lifetime: until the next
+  // call, and the line's.
+  std::span<const std::string_view> Cells(std::string_view line);
 
  private:
   struct State;

@@ -1,0 +1,377 @@
+#include "report/findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "base/text.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kMostNamed = 8;  // Columns that a finding names.
+
+// Returns "a of b" with the label's name if there are several.
+std::string Of(const Report& report, const LabelReport& label) {
+  return report.labels.size() > 1 ? absl::StrCat(" of ", label.label) : "";
+}
+
+std::string ValueOf(const Report& report, const std::string& key) {
+  const auto found =
+      std::ranges::find(report.config, key, &std::pair<std::string, std::string>::first);
+  return found == report.config.end() ? "" : found->second;
+}
+
+const char* LossName(const LabelReport& label) {
+  return label.is_regression() ? "RMSE" : "log loss";
+}
+
+// Returns "from a to b", with the digits of a metric.
+std::string RangeText(const Interval& interval) {
+  return absl::StrFormat("from %.4g to %.4g", interval.low, interval.high);
+}
+
+std::string Named(const std::vector<std::string>& names) {
+  std::vector<std::string> shown(
+      names.begin(),
+      names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostNamed)));
+  const std::string text = absl::StrJoin(shown, ", ");
+  return names.size() > kMostNamed
+             ? absl::StrCat(text, " and ", names.size() - kMostNamed, " others")
+             : text;
+}
+
+class Rules {
+ public:
+  explicit Rules(const Report& report) : report_(report), model_(ShellWord(report.folder)) {}
+
+  std::vector<Finding> Run() {
+    for (const LabelReport& label : report_.labels) NoBetter(label);
+    Leak();
+    Course();
+    for (const LabelReport& label : report_.labels) Calibration(label);
+    Segments();
+    UnseenIds();
+    Drift();
+    Needless();
+    for (const LabelReport& label : report_.labels) FewRows(label);
+    Training();
+    return std::move(findings_);
+  }
+
+ private:
+  // Command that trains again; its configuration is not in the model's folder alone.
+  static std::string TrainWith(const std::string& setting) {
+    return absl::StrCat("simurgh train CONFIG --set ", setting);
+  }
+
+  void NoBetter(const LabelReport& label) {
+    if (label.loss() < label.constant_loss() && !(label.intervals.gain.low <= 0)) return;
+    findings_.push_back(
+        {"no_better",
+         absl::StrCat("The predictions", Of(report_, label), " are no better than a constant."),
+         absl::StrFormat("The %s is %.4g. The %s for every row gives %.4g. The difference is %s.",
+                         LossName(label), label.loss(),
+                         label.is_regression() ? "mean label" : "share of positives",
+                         label.constant_loss(), RangeText(label.intervals.gain)),
+         "Compare the rows with those of the training, or train with columns that tell more.", ""});
+  }
+
+  void Leak() {
+    if (!report_.importance || report_.labels.empty()) return;
+    const LabelReport& label = report_.labels.front();
+    const Importance& importance = *report_.importance;
+    const double auc = importance.metrics.front().auc;
+    if (label.is_regression() || !(auc >= 0.95) || importance.columns.size() < 2) return;
+    const ColumnImportance& first = importance.columns.front();
+    const double second = importance.columns[1].effects.front().auc.mean;
+    const PermutationEffect& effect = first.effects.front().auc;
+    // Without the column the AUC is near that of chance, and no other column comes near to it.
+    if (!(effect.interval.low > 0.7 * (auc - 0.5)) || second > 0.2 * effect.mean) return;
+    findings_.push_back(
+        {"leak",
+         absl::StrCat("Nearly all that the model has learned is in ",
+                      absl::StrJoin(first.columns, "+"), "."),
+         absl::StrFormat("The AUC of %.4f falls by %.4f when its cells are permuted. For the next "
+                         "column it falls by %.4f.",
+                         auc, effect.mean, second),
+         "Check that the column is known when you predict. If it is known only after the label, "
+         "leave it out.",
+         absl::StrCat("simurgh init DATA --skip ", absl::StrJoin(first.columns, ","))});
+  }
+
+  // The course of the validation.
+  void Course() {
+    const auto validations = report_.history.EvaluationsOf(/*tests=*/false);
+    if (validations.size() < 2) return;
+    const auto best = std::ranges::min_element(validations, {}, [](const auto& one) {
+      return std::isnan(one.loss()) ? HUGE_VAL : one.loss();
+    });
+    const auto& last = validations.back();
+    const auto used =
+        std::ranges::find(validations, report_.step, &TrainingHistory::Evaluation::step);
+    const bool is_trial = !report_.trial.empty();
+    if (!is_trial && used != validations.end() && used > best &&
+        used->loss() > 1.02 * best->loss()) {
+      findings_.push_back(
+          {"overfit",
+           absl::StrFormat("The model has learned its training rows by heart: validation was best "
+                           "at step %d.",
+                           best->step),
+           absl::StrFormat("The validation loss was %.4f at step %d, and is %.4f at step %d, which "
+                           "predicts.",
+                           best->loss(), best->step, used->loss(), used->step),
+           "Let training stop when validation gets no better, and keep the best checkpoint.",
+           TrainWith("training.early_stopping.patience=2")});
+      return;
+    }
+    const auto& before = validations[validations.size() - 2];
+    const bool has_stopped =
+        report_.history.end && (report_.history.end->reason == "early_stopping" ||
+                                report_.history.end->reason == "stopped");
+    if (has_stopped || best->step != last.step || !(last.loss() < 0.995 * before.loss())) return;
+    double epochs = 0;
+    const bool has_epochs = absl::SimpleAtod(ValueOf(report_, "training.epochs"), &epochs);
+    findings_.push_back(
+        {"more_epochs", "The validation loss still fell when training ended.",
+         absl::StrFormat("It fell from %.4f at step %d to %.4f at step %d, the last one.",
+                         before.loss(), before.step, last.loss(), last.step),
+         "Train for more epochs.",
+         TrainWith(absl::StrCat("training.epochs=",
+                                has_epochs && epochs > 0 ? absl::StrCat(2 * epochs) : "N"))});
+  }
+
+  void Calibration(const LabelReport& label) {
+    constexpr double kMatters = 0.05;
+    const double ratio = label.metrics.calibration;
+    const Interval& interval = label.intervals.calibration;
+    // The mean of numbers can be near 0, or below.
+    if (label.is_regression() || !interval.is_known() || interval.Holds(1) ||
+        !(std::abs(ratio - 1) > kMatters)) {
+      return;
+    }
+    const bool is_high = ratio > 1;
+    const bool has_validation = !ValueOf(report_, "data.validation").empty();
+    findings_.push_back(
+        {is_high ? "too_high" : "too_low",
+         absl::StrFormat("Predictions%s are %.2f times too %s on average.", Of(report_, label),
+                         is_high ? ratio : 1 / ratio, is_high ? "high" : "low"),
+         absl::StrFormat("The mean prediction is %.4g, the share of positives %.4g. Their ratio is "
+                         "%s.",
+                         label.mean_prediction, label.mean_label, RangeText(interval)),
+         has_validation ? "An update on new rows gives the model a new calibration."
+                        : "With rows of validation, training calibrates its predictions.",
+         has_validation ? absl::StrCat("simurgh update ", model_, " --data FILE")
+                        : "data.validation: [FILE]"});
+  }
+
+  void Segments() {
+    struct Off {
+      std::string text;
+      double errors;
+    };
+    std::optional<Off> worst;
+    for (const SegmentsReport& column : report_.segments) {
+      for (const SegmentReport& segment : column.segments) {
+        for (size_t i = 0; i < segment.labels.size() && i < report_.labels.size(); ++i) {
+          const LabelReport& label = report_.labels[i];
+          const SegmentReport::OfLabel& of = segment.labels[i];
+          const auto rows = static_cast<double>(of.rows);
+          if (label.is_regression() || segment.is_rest || rows < 500 ||
+              rows < 0.02 * static_cast<double>(label.rows)) {
+            continue;
+          }
+          // The error of a share that is as predicted. What is off everywhere is no segment's.
+          const double expected = of.mean_prediction / label.metrics.calibration;
+          const double error = std::sqrt(expected * (1 - expected) / rows);
+          const double errors = std::abs(of.mean_label - expected) / error;
+          const double ratio = expected / of.mean_label;
+          if (!(errors > 4) || (ratio < 1.2 && ratio > 1 / 1.2)) continue;
+          if (worst && worst->errors > errors) continue;
+          worst = Off{absl::StrFormat("%s = %s%s: the mean prediction is %.4g, the share of "
+                                      "positives %.4g, in %d rows.",
+                                      column.column, segment.name, Of(report_, label),
+                                      of.mean_prediction, of.mean_label, of.rows),
+                      errors};
+        }
+      }
+    }
+    if (!worst) return;
+    findings_.push_back({"segment", "The predictions of some rows are clearly off.", worst->text,
+                         "Check these rows. If they are new, train on newer rows.",
+                         absl::StrCat("simurgh update ", model_, " --data FILE")});
+  }
+
+  void UnseenIds() {
+    constexpr double kMany = 0.1;
+    constexpr double kMost = 0.5;
+    constexpr uint64_t kFewIds = 100;
+    std::vector<std::string> columns;
+    std::vector<std::string> shares;
+    double highest = 0;
+    for (const IdDrift& drift : report_.ids) {
+      if (!drift.admits_all || drift.ids < kFewIds || drift.unseen < kMany) continue;
+      columns.push_back(drift.column);
+      shares.push_back(absl::StrFormat("%s: %.1f %%", drift.column, 100 * drift.unseen));
+      highest = std::max(highest, drift.unseen);
+    }
+    if (columns.empty()) return;
+    findings_.push_back(
+        {"unseen_ids",
+         absl::StrCat("The rows have many ids that training has not seen: ", Named(columns), "."),
+         absl::StrCat("Shares of ids without a row in the model: ", Named(shares), "."),
+         highest >= kMost ? "Compare how the ids are written with the training data."
+                          : "Train on newer rows, so that the model has these ids.",
+         highest >= kMost ? "" : absl::StrCat("simurgh update ", model_, " --data FILE")});
+  }
+
+  void Drift() {
+    constexpr double kFar = 0.5;
+    constexpr uint64_t kFewRows = 100;
+    if (!report_.input || report_.input->rows < kFewRows) return;
+    std::vector<std::string> columns;
+    std::vector<std::string> shifts;
+    for (const NumberDrift& drift : report_.numbers) {
+      if (!drift.is_fitted || !(std::abs(drift.shift()) > kFar)) continue;
+      columns.push_back(drift.column);
+      shifts.push_back(absl::StrFormat("%s: %+.2f", drift.column, drift.shift()));
+    }
+    if (columns.empty()) return;
+    findings_.push_back(
+        {"drift", absl::StrCat("Numbers differ from those of the training: ", Named(columns), "."),
+         absl::StrCat(
+             "Shifts of the means, in standard deviations of the training: ", Named(shifts), "."),
+         "Check units and source of these columns. If they are right, train on newer rows.",
+         absl::StrCat("simurgh update ", model_, " --data FILE")});
+  }
+
+  void Needless() {
+    constexpr size_t kFewRows = 1'000;
+    if (!report_.importance || report_.importance->rows < kFewRows) return;
+    std::vector<std::string> columns;
+    size_t all = 0;
+    for (const ColumnImportance& column : report_.importance->columns) {
+      ++all;
+      const bool adds_nothing = std::ranges::all_of(column.effects, [](const auto& effects) {
+        const PermutationEffect& loss = effects.loss;
+        return std::isnan(loss.mean) || loss.interval.Holds(0) || loss.mean < 0;
+      });
+      if (adds_nothing) columns.push_back(absl::StrJoin(column.columns, "+"));
+    }
+    if (columns.empty() || columns.size() == all) return;
+    findings_.push_back(
+        {"needless",
+         absl::StrCat(columns.size() == 1 ? "A column adds nothing: " : "Columns add nothing: ",
+                      Named(columns), "."),
+         absl::StrFormat("When their cells are permuted, the loss does not rise by more than the "
+                         "error of %d rows.",
+                         report_.importance->rows),
+         "Leave them out, test again, and compare the two models.",
+         absl::StrCat("simurgh report ", model_, " --compare OTHER")});
+  }
+
+  void FewRows(const LabelReport& label) {
+    const Interval& auc = label.intervals.auc;
+    const Interval& loss = label.is_regression() ? label.intervals.rmse : label.intervals.log_loss;
+    const bool is_wide = (auc.is_known() && auc.high - auc.low > 0.04) ||
+                         (loss.is_known() && loss.high - loss.low > 0.1 * label.loss());
+    if (!is_wide) return;
+    findings_.push_back(
+        {"few_rows",
+         absl::StrCat("The test", Of(report_, label),
+                      " has too few rows to tell small differences."),
+         auc.is_known() && auc.high - auc.low > 0.04
+             ? absl::StrFormat("With %d rows the AUC is %s.", label.rows, RangeText(auc))
+             : absl::StrFormat("With %d rows the %s is %s.", label.rows, LossName(label),
+                               RangeText(loss)),
+         "Test on more rows.", absl::StrCat("simurgh report ", model_, " --input FILE")});
+  }
+
+  void Training() {
+    const TrainingHistory& history = report_.history;
+    if (history.progress.empty()) return;
+    const TrainingHistory::Progress& last = history.progress.back();
+    if (last.skipped_steps > 0) {
+      findings_.push_back(
+          {"skipped_steps", "Training has skipped steps whose gradients were not finite.",
+           absl::StrFormat("%.0f of %d steps were skipped.", last.skipped_steps, last.step),
+           "Lower the learning rates, or scale numbers that are very large.", ""});
+    }
+    double waited = 0;
+    double count = 0;
+    for (const TrainingHistory::Progress& one : history.progress) {
+      if (std::isnan(one.waited)) continue;
+      waited += one.waited;
+      ++count;
+    }
+    if (count < 3 || !(waited / count > 0.4)) return;
+    findings_.push_back(
+        {"waiting",
+         absl::StrFormat("Training has waited for embeddings for %.0f %% of its time.",
+                         100 * waited / count),
+         absl::StrFormat("It has trained %.0f samples a second.",
+                         last.samples / std::max(last.seconds, 1e-9)),
+         "Train with more embedding workers and servers, or with more batches in flight.",
+         TrainWith("training.staleness=4")});
+  }
+
+  const Report& report_;
+  const std::string model_;
+  std::vector<Finding> findings_;
+};
+
+std::string HeadlineOf(const Report& report, const LabelReport& label) {
+  const std::string name = report.labels.size() > 1 ? absl::StrCat(label.label, ": ") : "";
+  const auto between = [](const Interval& interval) {
+    if (!interval.is_known()) return std::string();
+    return absl::StrFormat(" (95 %%: %.4g to %.4g)", interval.low, interval.high);
+  };
+  if (label.is_regression()) {
+    return absl::StrCat(
+        name, absl::StrFormat("Predictions are typically off by %.4g", label.metrics.rmse),
+        between(label.intervals.rmse),
+        absl::StrFormat(" (RMSE). The mean for every row would be off by %.4g.",
+                        label.metrics.constant_rmse));
+  }
+  std::string text = name;
+  if (std::isnan(label.metrics.auc)) {
+    absl::StrAppend(&text, "All rows have the same label, so there is no AUC. ");
+  } else {
+    absl::StrAppend(&text, "A row with label 1 is predicted higher than one with label 0 in ",
+                    absl::StrFormat("%.1f %%", 100 * label.metrics.auc), " of pairs: the AUC is ",
+                    absl::StrFormat("%.4f", label.metrics.auc), between(label.intervals.auc), ". ");
+  }
+  absl::StrAppend(&text, absl::StrFormat("The log loss is %.4f", label.metrics.log_loss),
+                  between(label.intervals.log_loss));
+  if (label.metrics.constant_log_loss > 0) {
+    const double gain = 1 - label.metrics.log_loss / label.metrics.constant_log_loss;
+    absl::StrAppend(&text,
+                    absl::StrFormat(", %.1f %% %s that of a constant, %.4f", 100 * std::abs(gain),
+                                    gain > 0 ? "below" : "above", label.metrics.constant_log_loss));
+  }
+  return text + ".";
+}
+
+}  // namespace
+
+std::string HeadlineOf(const Report& report) {
+  if (report.labels.empty()) {
+    return report.input
+               ? absl::StrCat(
+                     "The rows have no labels, so the page does not say how good the "
+                     "predictions are.")
+               : "No rows were predicted, so the page does not say how good the predictions are.";
+  }
+  std::vector<std::string> all;
+  for (const LabelReport& label : report.labels) all.push_back(HeadlineOf(report, label));
+  return absl::StrJoin(all, " ");
+}
+
+std::vector<Finding> FindingsOf(const Report& report) { return Rules(report).Run(); }
+
+}  // namespace simurgh

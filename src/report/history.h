@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace simurgh {
+
+// The file history.jsonl of a model: see src/model/FORMAT.md. Numbers that are not known are NaN.
+struct TrainingHistory {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+  struct Progress {
+    uint64_t step = 0;
+    double epoch = kUnknown;    // Counted from 1.
+    double seconds = kUnknown;  // Over all starts of the training, as are the samples.
+    double samples = kUnknown;
+    double loss = kUnknown;
+    double auc = kUnknown;
+    double rmse = kUnknown;
+    double samples_per_s = kUnknown;
+    double skipped_steps = kUnknown;
+    double waited = kUnknown;  // Share of the time that training waited for embeddings.
+    double memory_mib = kUnknown;
+    double rate = kUnknown;  // Learning rate of the dense network.
+    std::map<std::string, double> table_rates = {};
+  };
+  struct Evaluation {
+    uint64_t step = 0;
+    bool is_test = false;
+    std::map<std::string, double> metrics;  // Values by name, such as logloss.
+
+    // Returns the loss that training stops by: log loss, or RMSE; NaN without either.
+    double loss() const;
+  };
+  struct Save {
+    uint64_t step = 0;
+    double seconds = kUnknown;
+    double bytes = kUnknown;
+    std::map<std::string, double> rows = {};  // Rows of each table.
+  };
+  struct End {
+    uint64_t step = 0;
+    std::string reason;  // epochs, max_steps, early_stopping or stopped; may be another one.
+    std::optional<uint64_t> best_step;
+  };
+
+  std::vector<Progress> progress;  // In the order of the steps, as are the others.
+  std::vector<Evaluation> evaluations;
+  std::vector<Save> saves;
+  std::optional<End> end;
+
+  bool empty() const { return progress.empty() && evaluations.empty(); }
+  // Returns the evaluations of validation rows, or of test rows.
+  std::vector<Evaluation> EvaluationsOf(bool tests) const;
+};
+
+// Reads a history. Leaves out lines that are no JSON objects, and events that it does not know. A
+// file that does not exist is an empty history. Errors: UNAVAILABLE for one that cannot be read.
+StatusOr<TrainingHistory> ReadHistory(const std::string& path);
+
+// Returns at most `most` elements that are evenly spaced, with the first and the last one.
+template <typename T>
+std::vector<T> Thinned(const std::vector<T>& all, size_t most) {
+  if (all.size() <= most) return all;
+  std::vector<T> kept;
+  for (size_t i = 0; i < most; ++i) kept.push_back(all[i * (all.size() - 1) / (most - 1)]);
+  return kept;
+}
+
+}  // namespace simurgh
