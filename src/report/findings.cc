@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -325,6 +326,22 @@ class Rules {
   std::vector<Finding> findings_;
 };
 
+// Returns the metrics of the last test of a training, in a sentence; empty without a test.
+std::string LastTest(const TrainingHistory& history) {
+  const auto tests = history.EvaluationsOf(/*tests=*/true);
+  if (tests.empty()) return "";
+  std::vector<std::string> metrics;
+  for (const auto& [key, name] :
+       {std::pair("auc", "AUC"), std::pair("logloss", "log loss"), std::pair("rmse", "RMSE")}) {
+    const auto found = tests.back().metrics.find(key);
+    if (found == tests.back().metrics.end()) continue;
+    metrics.push_back(absl::StrFormat("%s %.4g", name, found->second));
+  }
+  return metrics.empty() ? ""
+                         : absl::StrCat(" The last test of the training had ",
+                                        absl::StrJoin(metrics, ", "), ".");
+}
+
 std::string HeadlineOf(const Report& report, const LabelReport& label) {
   const std::string name = report.labels.size() > 1 ? absl::StrCat(label.label, ": ") : "";
   const auto between = [](const Interval& interval) {
@@ -361,11 +378,9 @@ std::string HeadlineOf(const Report& report, const LabelReport& label) {
 
 std::string HeadlineOf(const Report& report) {
   if (report.labels.empty()) {
-    return report.input
-               ? absl::StrCat(
-                     "The rows have no labels, so the page does not say how good the "
-                     "predictions are.")
-               : "No rows were predicted, so the page does not say how good the predictions are.";
+    return absl::StrCat(report.input ? "The rows have no labels" : "No rows were predicted",
+                        ", so the page does not say how good the predictions are.",
+                        LastTest(report.history));
   }
   std::vector<std::string> all;
   for (const LabelReport& label : report.labels) all.push_back(HeadlineOf(report, label));

@@ -233,12 +233,14 @@ void Page::NextSteps() {
 // Returns vertical lines where epochs begin, as far as the history shows it.
 std::vector<ChartMark> EpochMarks(const TrainingHistory& history) {
   std::vector<ChartMark> marks;
-  double epoch = 1;
+  double epoch = TrainingHistory::kUnknown;
   for (const TrainingHistory::Progress& one : history.progress) {
-    if (std::isnan(one.epoch) || std::floor(one.epoch) <= epoch) continue;
-    epoch = std::floor(one.epoch);
-    marks.push_back(
-        {static_cast<double>(one.step), absl::StrFormat("epoch %.0f has begun", epoch)});
+    // Lines that are more than an epoch apart do not show where epochs begin.
+    if (one.epoch == epoch + 1) {
+      marks.push_back(
+          {static_cast<double>(one.step), absl::StrFormat("epoch %.0f has begun", one.epoch)});
+    }
+    epoch = one.epoch;
   }
   return marks.size() > 40 ? std::vector<ChartMark>() : marks;
 }

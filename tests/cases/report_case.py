@@ -99,6 +99,15 @@ expect(numbers["input"]["bad_rows"] == 1 and "could not be parsed" in text, "a b
 refused("m", "--input", "test.csv", "--by", "regin", says="no column 'regin'")
 
 
+with open("rows.jsonl", "w", encoding="utf-8") as file:
+    for row in rows[2000:]:
+        file.write(json.dumps({name: cell if isinstance(cell, str) else float(cell) if name == "price" else int(cell)
+                               for name, cell in zip(HEAD, row)}) + "\n")
+measured = [simurgh("predict", "--model", "m", "--input", path, "--importance", "--repeats", 2).out
+            for path in ("test.csv", "rows.jsonl")]
+expect(measured[0] == measured[1] and "user" in measured[0], f"rows of JSON: {measured}")
+
+
 # Inputs that lack something.
 write("unlabelled.csv", HEAD[:4], [row[:4] for row in rows[2000:]])
 numbers, text, done = report("m", "--input", "unlabelled.csv")

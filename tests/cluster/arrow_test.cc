@@ -204,6 +204,14 @@ for path in sys.argv[1:]:
   CHECK(evaluated.exit_code == 0);
   const std::string result = trained.out.substr(trained.out.rfind("test_auc="));
   CHECK_THAT(evaluated.out, Catch::StartsWith(result.substr(0, result.find(' '))));
+  // Rows keep their cells, such as long lists: without a permutation they have the same AUC.
+  const CommandResult importance =
+      Simurgh(absl::StrCat("predict --model ", model, " --input ", test,
+                           " --importance --repeats 1 --importance-rows 20000"));
+  INFO(importance.error);
+  CHECK_THAT(importance.out, Catch::StartsWith("rows=16281 repeats=1 "));
+  const std::string auc = result.substr(0, result.find(' ')).substr(result.find('_') + 1);
+  CHECK_THAT(importance.out, Catch::Contains(absl::StrCat(" ", auc, "\n")));
   const CommandResult features =
       Simurgh(absl::StrCat("export features --model ", model, " --input ", test, " --output ",
                            folder.Path("features.npz")));

@@ -234,6 +234,31 @@ texts = [simurgh(*words, "--threads", threads).out for threads in (1, 2)]
 expect(texts[0] == texts[1] and "site" in texts[0].splitlines()[2], f"two runs print the same: {texts[0]}")
 
 
+# A program's network cannot be predicted: the page has the rest.
+with open("hosted.yaml", "w", encoding="utf-8") as file:
+    file.write("""data:
+  train: [test.csv]
+  test: [test.csv]
+  columns:
+    - {name: clicked, kind: label}
+    - {name: site, kind: id}
+checkpoint: {directory: hosted}
+""")
+with package.Worker("hosted.yaml", log_level="error") as worker:
+    weights_of = np.ones(worker.inputs.embedding_width, np.float32)
+    worker.track(forward=lambda batch: batch.joined @ weights_of, save=lambda: {"w": weights_of}, restore=lambda _: None,
+                 name="sum")
+    for batch in worker:
+        outputs = batch.joined @ weights_of
+        errors = (1 / (1 + np.exp(-outputs)) - batch.labels[:, 0]) / batch.rows
+        worker.finish(batch, outputs, errors[:, None] * weights_of)
+hosted, page = report_of("hosted")
+expect(hosted["labels"] == [] and hosted["tables"][0]["rows"] == 6, f"a program's network: {hosted['tables']}")
+expect("network is a program's" in page.text and "The last test of the training" in page.text, "the page says why")
+refused = simurgh("report", "hosted", "--input", "test.csv", "--output", "none.html", code=2)
+expect("leave out --input" in refused.err, f"an error with the remedy: {refused.err}")
+
+
 # Two models on the same rows.
 worse = SimurghClassifier(epochs=4, random_state=1, init={"skip": ["site"]}).fit(
     frame, pandas.Series(label, name="clicked"), sample_weight=weights)

@@ -667,13 +667,12 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
       return WithInteger(of, i, [&](auto number) { return hasher->HashInteger(number, hash); });
     });
   }
-  const bool trims = has_lists();
   return for_each([&](int64_t i, uint64_t* hash) -> size_t {
     digits.Reset(1);
     const auto text = IdAt(of, i, digits);
     if (!text.ok()) status = text.status();
     if (!text.ok() || !*text) return 0;
-    return hasher->Hash(trims ? TrimBlanks(**text, config.separator) : **text, hash);
+    return hasher->Hash(**text, hash);
   });
 }
 

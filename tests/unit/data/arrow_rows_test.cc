@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "data/processing/feature_ids.h"
 #include "tests/support/arrow_arrays.h"
 #include "tests/unit/data/reader_test_support.h"
 
@@ -242,6 +243,20 @@ TEST_CASE("Lists leave out missing values; a missing list is a missing cell") {
             .value() == Texts{"[b c]"});
   CHECK(Read({.format = "+w:2", .length = 2, .buffers = {std::nullopt}, .children = {numbers}})
             .value() == Texts{"[5 -6]", "[8]"});
+}
+
+TEST_CASE("Hashed ids of lists keep their blanks, as cells of lists do") {
+  const HandMade rows = Rows(2, {Lists({0, 2, 3}, Strings({0, 1, 4, 6}, "a b\nc "))});
+  ArrowRows reader =
+      ArrowRows::Create(*Owned<ArrowSchema>(rows).get(), {Column("x", Kind::kId)}).value();
+  REQUIRE(reader.CanHash(0));
+  HashedDictionaries dictionaries(1);
+  reader.Hash(0, /*seed=*/7, {""}, dictionaries);
+  const auto batch = std::make_shared<const ArrowOwner<ArrowArray>>(Owned<ArrowArray>(rows));
+  REQUIRE(reader.Take(batch, 0, 2) == absl::OkStatus());
+  CHECK(reader.Hashes(0).hashes ==
+        std::vector<uint64_t>{HashText("a", 7), HashText(" b\n", 7), HashText("c ", 7)});
+  CHECK(reader.Hashes(0).ends == std::vector<uint32_t>{2, 3});
 }
 
 TEST_CASE("Structs of two are values and weights") {

@@ -189,6 +189,9 @@ TEST_CASE("A headline says how good the predictions are, and how sure that is") 
   CHECK_THAT(HeadlineOf(report), Contains("no labels"));
   report.input.reset();
   CHECK_THAT(HeadlineOf(report), Contains("No rows"));
+  report.history.evaluations.push_back(
+      {.step = 9, .is_test = true, .metrics = {{"auc", 0.75}, {"logloss", 0.4}}});
+  CHECK_THAT(HeadlineOf(report), Contains("last test of the training had AUC 0.75, log loss 0.4."));
 }
 
 }  // namespace
