@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "data/reading/row_batcher.h"
+#include "data/reading/row_text.h"
 #include "tests/unit/data/reader_test_support.h"
 
 namespace simurgh {
@@ -56,12 +57,16 @@ std::vector<Setup> Setups() {
   pairs.weight_separator = ':';
   pairs.pooling = Pooling::kWeightedSum;
   libsvm.features = {pairs};
-  return {csv, json, criteo, libsvm};
+  // Lines of Parquet data: ids of lists keep their blanks and line ends.
+  Setup parquet{LinesOf(Columns(Format::kParquet)),
+                features,
+                {"1,2.5,Bern,a|b,n,1", "0,3,\"Bern\x1f Bern\n\",\" a\",n,2"}};
+  return {csv, json, criteo, libsvm, parquet};
 }
 
 TEST_CASE("Cells of lines give the batch of the lines") {
   const std::vector<Setup> setups = Setups();
-  const size_t index = GENERATE(size_t{0}, size_t{1}, size_t{2}, size_t{3});
+  const size_t index = GENERATE(size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{4});
   CAPTURE(index);
   const Setup& setup = setups[index];
   RowBatcher of_lines = RowBatcher::Create(setup.data, setup.features, true).value();
