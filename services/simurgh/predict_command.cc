@@ -19,8 +19,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "report/importance.h"
-#include "report/report_json.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -28,6 +26,8 @@
 #include "data/reading/row_text.h"
 #include "model/model_directory.h"
 #include "predict/model_version.h"
+#include "report/importance.h"
+#include "report/report_json.h"
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"

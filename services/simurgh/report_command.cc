@@ -15,17 +15,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "report/findings.h"
-#include "report/importance.h"
-#include "report/page.h"
-#include "report/report.h"
-#include "report/report_json.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
 #include "base/version.h"
 #include "model/model_directory.h"
 #include "predict/model_version.h"
+#include "report/findings.h"
+#include "report/importance.h"
+#include "report/page.h"
+#include "report/report.h"
+#include "report/report_json.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/file_prediction.h"

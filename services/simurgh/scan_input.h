@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "report/input_scan.h"
-
 #include "base/status.h"
 #include "predict/model_version.h"
+#include "report/input_scan.h"
 #include "services/simurgh/predict_input.h"
 
 namespace simurgh {

@@ -5,11 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "report/interval.h"
-#include "report/labelled_rows.h"
-
 #include "config/model_config.h"
 #include "nn/metrics.h"
+#include "report/interval.h"
+#include "report/labelled_rows.h"
 
 namespace simurgh {
 

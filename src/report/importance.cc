@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "report/cell_table.h"
 
 #include "base/hash.h"
 #include "base/mutex.h"
@@ -22,6 +21,7 @@
 #include "data/reading/line_cells.h"
 #include "data/reading/row_text.h"
 #include "predict/predictor.h"
+#include "report/cell_table.h"
 
 namespace simurgh {
 namespace {

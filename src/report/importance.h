@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "report/bootstrap.h"
-#include "report/labelled_rows.h"
-#include "report/permutation.h"
-
 #include "base/status.h"
 #include "config/data_config.h"
 #include "predict/model_version.h"
+#include "report/bootstrap.h"
+#include "report/labelled_rows.h"
+#include "report/permutation.h"
 
 namespace simurgh {
 

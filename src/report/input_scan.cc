@@ -5,10 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "report/bootstrap.h"
-
 #include "base/text.h"
 #include "data/reading/row_text.h"
+#include "report/bootstrap.h"
 #include "train/evaluator.h"
 
 namespace simurgh {

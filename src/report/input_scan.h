@@ -8,17 +8,16 @@
 #include <string_view>
 #include <vector>
 
+#include "config/cluster_config.h"
+#include "data/batch/batch.h"
+#include "data/reading/batch_reader.h"
+#include "nn/metrics.h"
 #include "report/drift.h"
 #include "report/importance.h"
 #include "report/labelled_rows.h"
 #include "report/report.h"
 #include "report/reservoir.h"
 #include "report/segments.h"
-
-#include "config/cluster_config.h"
-#include "data/batch/batch.h"
-#include "data/reading/batch_reader.h"
-#include "nn/metrics.h"
 
 namespace simurgh {
 

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "config/model_config.h"
+#include "nn/metrics.h"
 #include "report/bootstrap.h"
 #include "report/curves.h"
 #include "report/labelled_rows.h"
-
-#include "config/model_config.h"
-#include "nn/metrics.h"
 
 namespace simurgh {
 

@@ -5,9 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "report/interval.h"
-
 #include "config/model_config.h"
+#include "report/interval.h"
 
 namespace simurgh {
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include <catch2/catch.hpp>
+
 #include "report/chart.h"
 #include "report/findings.h"
 #include "report/html.h"
 #include "report/report_json.h"
-#include <catch2/catch.hpp>
-
 #include "tests/unit/report/good_report.h"
 
 namespace simurgh {
