@@ -15,7 +15,7 @@ namespace {
 // Sizes in units of the SVG, which are pixels on a narrow screen.
 constexpr double kWidth = 360;
 constexpr double kHeight = 236;
-constexpr double kLeft = 56;
+constexpr double kLeft = 62;
 constexpr double kRight = 18;
 constexpr double kTop = 10;
 constexpr double kBottom = 38;

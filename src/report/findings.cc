@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "report/html.h"
 
 #include "base/text.h"
 
@@ -34,7 +35,7 @@ const char* LossName(const LabelReport& label) {
 
 // Returns "from a to b", with the digits of a metric.
 std::string RangeText(const Interval& interval) {
-  return absl::StrFormat("from %.4g to %.4g", interval.low, interval.high);
+  return absl::StrCat("from ", NumberText(interval.low), " to ", NumberText(interval.high));
 }
 
 std::string Named(const std::vector<std::string>& names) {
@@ -76,10 +77,10 @@ class Rules {
     findings_.push_back(
         {"no_better",
          absl::StrCat("The predictions", Of(report_, label), " are no better than a constant."),
-         absl::StrFormat("The %s is %.4g. The %s for every row gives %.4g. The difference is %s.",
-                         LossName(label), label.loss(),
+         absl::StrFormat("The %s is %s. The %s for every row gives %s. The difference is %s.",
+                         LossName(label), NumberText(label.loss()),
                          label.is_regression() ? "mean label" : "share of positives",
-                         label.constant_loss(), RangeText(label.intervals.gain)),
+                         NumberText(label.constant_loss()), RangeText(label.intervals.gain)),
          "Compare the rows with those of the training, or train with columns that tell more.", ""});
   }
 
@@ -124,9 +125,10 @@ class Rules {
            absl::StrFormat("The model has learned its training rows by heart: validation was best "
                            "at step %d.",
                            best->step),
-           absl::StrFormat("The validation loss was %.4f at step %d, and is %.4f at step %d, which "
+           absl::StrFormat("The validation loss was %s at step %d, and is %s at step %d, which "
                            "predicts.",
-                           best->loss(), best->step, used->loss(), used->step),
+                           NumberText(best->loss()), best->step, NumberText(used->loss()),
+                           used->step),
            "Let training stop when validation gets no better, and keep the best checkpoint.",
            TrainWith("training.early_stopping.patience=2")});
       return;
@@ -140,8 +142,9 @@ class Rules {
     const bool has_epochs = absl::SimpleAtod(ValueOf(report_, "training.epochs"), &epochs);
     findings_.push_back(
         {"more_epochs", "The validation loss still fell when training ended.",
-         absl::StrFormat("It fell from %.4f at step %d to %.4f at step %d, the last one.",
-                         before.loss(), before.step, last.loss(), last.step),
+         absl::StrFormat("It fell from %s at step %d to %s at step %d, the last one.",
+                         NumberText(before.loss()), before.step, NumberText(last.loss()),
+                         last.step),
          "Train for more epochs.",
          TrainWith(absl::StrCat("training.epochs=",
                                 has_epochs && epochs > 0 ? absl::StrCat(2 * epochs) : "N"))});
@@ -162,9 +165,10 @@ class Rules {
         {is_high ? "too_high" : "too_low",
          absl::StrFormat("Predictions%s are %.2f times too %s on average.", Of(report_, label),
                          is_high ? ratio : 1 / ratio, is_high ? "high" : "low"),
-         absl::StrFormat("The mean prediction is %.4g, the share of positives %.4g. Their ratio is "
+         absl::StrFormat("The mean prediction is %s, the share of positives %s. Their ratio is "
                          "%s.",
-                         label.mean_prediction, label.mean_label, RangeText(interval)),
+                         NumberText(label.mean_prediction), NumberText(label.mean_label),
+                         RangeText(interval)),
          has_validation ? "An update on new rows gives the model a new calibration."
                         : "With rows of validation, training calibrates its predictions.",
          has_validation ? absl::StrCat("simurgh update ", model_, " --data FILE")
@@ -194,11 +198,12 @@ class Rules {
           const double ratio = expected / of.mean_label;
           if (!(errors > 4) || (ratio < 1.2 && ratio > 1 / 1.2)) continue;
           if (worst && worst->errors > errors) continue;
-          worst = Off{absl::StrFormat("%s = %s%s: the mean prediction is %.4g, the share of "
-                                      "positives %.4g, in %d rows.",
-                                      column.column, segment.name, Of(report_, label),
-                                      of.mean_prediction, of.mean_label, of.rows),
-                      errors};
+          worst = Off{
+              absl::StrFormat("%s = %s%s: the mean prediction is %s, the share of "
+                              "positives %s, in %d rows.",
+                              column.column, segment.name, Of(report_, label),
+                              NumberText(of.mean_prediction), NumberText(of.mean_label), of.rows),
+              errors};
         }
       }
     }
@@ -335,7 +340,7 @@ std::string LastTest(const TrainingHistory& history) {
        {std::pair("auc", "AUC"), std::pair("logloss", "log loss"), std::pair("rmse", "RMSE")}) {
     const auto found = tests.back().metrics.find(key);
     if (found == tests.back().metrics.end()) continue;
-    metrics.push_back(absl::StrFormat("%s %.4g", name, found->second));
+    metrics.push_back(absl::StrCat(name, " ", NumberText(found->second)));
   }
   return metrics.empty() ? ""
                          : absl::StrCat(" The last test of the training had ",
@@ -346,14 +351,14 @@ std::string HeadlineOf(const Report& report, const LabelReport& label) {
   const std::string name = report.labels.size() > 1 ? absl::StrCat(label.label, ": ") : "";
   const auto between = [](const Interval& interval) {
     if (!interval.is_known()) return std::string();
-    return absl::StrFormat(" (95 %%: %.4g to %.4g)", interval.low, interval.high);
+    return absl::StrCat(" (95 %: ", NumberText(interval.low), " to ", NumberText(interval.high),
+                        ")");
   };
   if (label.is_regression()) {
-    return absl::StrCat(
-        name, absl::StrFormat("Predictions are typically off by %.4g", label.metrics.rmse),
-        between(label.intervals.rmse),
-        absl::StrFormat(" (RMSE). The mean for every row would be off by %.4g.",
-                        label.metrics.constant_rmse));
+    return absl::StrCat(name, "Predictions are typically off by ", NumberText(label.metrics.rmse),
+                        between(label.intervals.rmse),
+                        " (RMSE). The mean for every row would be off by ",
+                        NumberText(label.metrics.constant_rmse), ".");
   }
   std::string text = name;
   if (std::isnan(label.metrics.auc)) {

@@ -274,9 +274,10 @@ std::string Page::CurveOf(const std::string& title, const std::string& metric,
   for (const auto& one : Thinned(report_.history.progress, kCurvePoints)) {
     training.points.push_back(
         {static_cast<double>(one.step), one.*of_training,
-         absl::StrFormat("step %d: %s %.4g in training", one.step, metric, one.*of_training)});
+         absl::StrFormat("step %d: %s in training", one.step, NumberText(one.*of_training))});
   }
   std::erase_if(training.points, [](const ChartPoint& point) { return std::isnan(point.y); });
+  training.has_marks = training.points.size() == 1;  // A line needs two.
   ChartSeries validation{.name = "validation", .colour = 'b', .has_marks = true, .points = {}};
   ChartSeries test{
       .name = "test", .colour = 'c', .has_line = false, .has_marks = true, .points = {}};
@@ -292,9 +293,9 @@ std::string Page::CurveOf(const std::string& title, const std::string& metric,
     if (found == one.metrics.end()) continue;
     const char* const rows = one.is_test ? "test" : "validation";
     (one.is_test ? test : validation)
-        .points.push_back({static_cast<double>(one.step), found->second,
-                           absl::StrFormat("step %d: %s %.4g of %s rows", one.step, metric,
-                                           found->second, rows)});
+        .points.push_back(
+            {static_cast<double>(one.step), found->second,
+             absl::StrFormat("step %d: %s of %s rows", one.step, NumberText(found->second), rows)});
     add_row(static_cast<double>(one.step), rows, found->second);
   }
   Chart chart{.title = absl::StrCat(title, " by step"),
@@ -347,12 +348,8 @@ void Page::Training() {
     absl::StrAppend(&text, " The model of step ", CountText(report_.step), " predicts.");
   }
   if (!text.empty()) Add(Paragraph(text));
-  std::string figures =
-      CurveOf("Loss",
-              history.evaluations.empty() || history.evaluations.front().metrics.contains("logloss")
-                  ? "logloss"
-                  : "loss",
-              &TrainingHistory::Progress::loss);
+  // Losses of a label of numbers have other units in training, where the label is scaled.
+  std::string figures = CurveOf("Loss", "logloss", &TrainingHistory::Progress::loss);
   figures += CurveOf("AUC", "auc", &TrainingHistory::Progress::auc);
   figures += CurveOf("RMSE", "rmse", &TrainingHistory::Progress::rmse);
   figures += RatesOf(history);

@@ -29,7 +29,7 @@ inline constexpr char kPageStyle[] = R"(
   code{font:.85em/1.4 ui-monospace,SFMono-Regular,"Liberation Mono",monospace;background:var(--tint);
   padding:.1em .3em;border-radius:3px;overflow-wrap:anywhere}
   .plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:1.25rem}
-  figure{margin:0;min-width:0}
+  figure{margin:0;min-width:0;max-width:34rem}
   figure svg{width:100%;height:auto;display:block}
   figure h3{margin-top:.5rem}
   svg text{fill:var(--soft);font-size:11px}

@@ -38,9 +38,9 @@ TEST_CASE("Each rule fires in its case, and no other one does") {
              report.labels[0].intervals.log_loss = {0.49, 0.51};
              report.labels[0].intervals.gain = {-0.01, 0.002};
            },
-           "gives 0.5"},
+           "gives 0.5000"},
       Case{"no_better",  // The gain is not clear.
-           [](Report& report) { report.labels[0].intervals.gain = {-0.001, 0.2}; }, "from -0.001"},
+           [](Report& report) { report.labels[0].intervals.gain = {-0.001, 0.2}; }, "from -0.0010"},
       Case{"leak",
            [](Report& report) {
              report.importance->metrics[0].auc = 0.99;
@@ -96,7 +96,7 @@ TEST_CASE("Each rule fires in its case, and no other one does") {
            },
            "age"},
       Case{"few_rows", [](Report& report) { report.labels[0].intervals.auc = {0.7, 0.85}; },
-           "from 0.7 to"},
+           "from 0.7000 to"},
       Case{"few_rows", [](Report& report) { report.labels[0].intervals.log_loss = {0.3, 0.45}; },
            "log loss"},
       Case{"skipped_steps",
@@ -173,7 +173,7 @@ TEST_CASE("Rules need clear evidence") {
 
 TEST_CASE("A headline says how good the predictions are, and how sure that is") {
   Report report = GoodReport();
-  CHECK_THAT(HeadlineOf(report), Contains("AUC is 0.8000 (95 %: 0.79 to 0.81)"));
+  CHECK_THAT(HeadlineOf(report), Contains("AUC is 0.8000 (95 %: 0.7900 to 0.8100)"));
   CHECK_THAT(HeadlineOf(report), Contains("20.0 % below that of a constant, 0.5000"));
   report.labels[0].metrics.auc = NAN;
   CHECK_THAT(HeadlineOf(report), Contains("All rows have the same label"));
@@ -181,7 +181,7 @@ TEST_CASE("A headline says how good the predictions are, and how sure that is") 
   report.labels[0].metrics.rmse = 3.5;
   report.labels[0].metrics.constant_rmse = 7;
   report.labels[0].intervals.rmse = {3.4, 3.6};
-  CHECK_THAT(HeadlineOf(report), Contains("off by 3.5 (95 %: 3.4 to 3.6)"));
+  CHECK_THAT(HeadlineOf(report), Contains("off by 3.5000 (95 %: 3.4000 to 3.6000)"));
   report.labels.push_back(report.labels[0]);
   report.labels[1].label = "price";
   CHECK_THAT(HeadlineOf(report), Contains("price: Predictions"));
@@ -191,7 +191,8 @@ TEST_CASE("A headline says how good the predictions are, and how sure that is") 
   CHECK_THAT(HeadlineOf(report), Contains("No rows"));
   report.history.evaluations.push_back(
       {.step = 9, .is_test = true, .metrics = {{"auc", 0.75}, {"logloss", 0.4}}});
-  CHECK_THAT(HeadlineOf(report), Contains("last test of the training had AUC 0.75, log loss 0.4."));
+  CHECK_THAT(HeadlineOf(report),
+             Contains("last test of the training had AUC 0.7500, log loss 0.4000."));
 }
 
 }  // namespace
