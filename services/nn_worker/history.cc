@@ -76,7 +76,9 @@ StatusOr<std::unique_ptr<History>> History::Open(const ClusterConfig& config, ui
       return absl::UnavailableError(absl::StrCat(path, ": cannot be opened; check the disk"));
     }
     if (!events.empty()) {
-      SIMURGH_ASSIGN_OR_RETURN(history->events_, EventFile::Create(events, step));
+      auto created = EventFile::Create(events, step);
+      if (!created.ok()) return Annotate(created.status(), "training.tensorboard");
+      history->events_ = *std::move(created);
       history->events_->AddText(step, Now(), "configuration",
                                 absl::StrCat("```yaml\n", config.source.text, "\n```"));
       history->wants_sample_ = true;

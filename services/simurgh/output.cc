@@ -59,7 +59,19 @@ Status UnfinishedFile::Finish() {
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) {
+Status CheckReplacesNone(const std::vector<std::string>& files, const std::string& output,
+                         const char* option) {
+  for (const std::string& file : files) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(file, output, ignored)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        option, " ", output, ": is the input, which it would replace; name another file"));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path,
+                                                       const char* option) {
   std::string name = path == "-" ? "stdout" : path;
   std::unique_ptr<UnfinishedFile> temporary;
   FileDescriptor file(-1);
@@ -76,7 +88,7 @@ StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) 
         open(temporary->name().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   }
   if (!file.valid()) {
-    return ErrnoStatus(errno, absl::StrCat("--output ", name, ": cannot write it"));
+    return ErrnoStatus(errno, absl::StrCat(option, " ", name, ": cannot write it"));
   }
   return std::unique_ptr<OutputFile>(
       new OutputFile(std::move(name), std::move(temporary), std::move(file)));

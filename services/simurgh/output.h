@@ -109,14 +109,20 @@ class UnfinishedFile {
   const std::string name_;
 };
 
+// Checks that an output would not replace one of the files that are read.
+// Errors: INVALID_ARGUMENT.
+Status CheckReplacesNone(const std::vector<std::string>& files, const std::string& output,
+                         const char* option = "--output");
+
 // Rows of text that go to a file or to stdout. A file gets its name when it is complete; an
 // unfinished one is removed.
 //
 // Threads: one owner.
 class OutputFile {
  public:
-  // path: "-" for stdout. Errors: those of the system calls, naming the path.
-  static StatusOr<std::unique_ptr<OutputFile>> Open(const std::string& path);
+  // path: "-" for stdout. option: names the path in errors. Errors: those of the system calls.
+  static StatusOr<std::unique_ptr<OutputFile>> Open(const std::string& path,
+                                                    const char* option = "--output");
 
   // Errors: CANCELLED if the reader of a pipe has ended; those of write(), naming the path.
   Status Append(std::string_view text);

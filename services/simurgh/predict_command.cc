@@ -222,17 +222,6 @@ StatusOr<ExitCode> RunImportance(const Options& options,
   return ExitCode::kOk;
 }
 
-// Errors: INVALID_ARGUMENT if the predictions would replace the rows.
-Status CheckPaths(const std::vector<std::string>& files, const std::string& output) {
-  for (const std::string& file : files) {
-    std::error_code ignored;
-    if (!std::filesystem::equivalent(file, output, ignored)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--output ", output, ": is the input, which it would replace; name another file"));
-  }
-  return absl::OkStatus();
-}
-
 StatusOr<ExitCode> Predict(Options options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed pipe returns the error.
@@ -252,7 +241,7 @@ StatusOr<ExitCode> Predict(Options options) {
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
   if (options.measures_importance) return RunImportance(options, model, input, threads);
-  SIMURGH_RETURN_IF_ERROR(CheckPaths(input.files, options.output));
+  SIMURGH_RETURN_IF_ERROR(CheckReplacesNone(input.files, options.output));
   SIMURGH_RETURN_IF_ERROR(CheckNames(options.columns, labels));
   const std::string header = HeaderOf(options, labels);  // Has the names as they are given.
   options.columns = OwnNames(std::move(options.columns), input.data);

@@ -343,12 +343,6 @@ Status DescribeRows(const ReportOptions& options, LoadedModel& model, PredictInp
   return Compare(options, input, scanned, bootstraps, threads, report);
 }
 
-Status WriteFile(const std::string& path, const std::string& text) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Open(path));
-  SIMURGH_RETURN_IF_ERROR(file->Append(text));
-  return file->Finish();
-}
-
 StatusOr<ExitCode> MakeReport(const ReportOptions& options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
   SIMURGH_ASSIGN_OR_RETURN(LoadedModel model, Find(options.model, options.step));
@@ -358,6 +352,17 @@ StatusOr<ExitCode> MakeReport(const ReportOptions& options) {
   SIMURGH_RETURN_IF_ERROR(DescribeModel(model.checkpoint, config, options.model, report));
   SIMURGH_ASSIGN_OR_RETURN(std::optional<PredictInput> input,
                            FindInput(options, model.checkpoint, config, report));
+  if (input) {
+    SIMURGH_RETURN_IF_ERROR(CheckReplacesNone(input->files, options.output));
+    SIMURGH_RETURN_IF_ERROR(CheckReplacesNone(input->files, options.json, "--json"));
+  }
+  // Before the work, which a wrong path would waste.
+  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> page,
+                           OutputFile::Open(options.output));
+  std::unique_ptr<OutputFile> json;
+  if (!options.json.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(json, OutputFile::Open(options.json, "--json"));
+  }
   if (config.model.is_hosted()) {
     if (!options.input.empty() || !options.compare.empty()) {
       return absl::InvalidArgumentError(
@@ -374,10 +379,12 @@ StatusOr<ExitCode> MakeReport(const ReportOptions& options) {
   }
   report.findings = FindingsOf(report);
   report.headline = HeadlineOf(report);
-  if (!options.json.empty()) {
-    SIMURGH_RETURN_IF_ERROR(WriteFile(options.json, ReportJson(report) + "\n"));
+  if (json != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(json->Append(ReportJson(report) + "\n"));
+    SIMURGH_RETURN_IF_ERROR(json->Finish());
   }
-  SIMURGH_RETURN_IF_ERROR(WriteFile(options.output, ReportPage(report)));
+  SIMURGH_RETURN_IF_ERROR(page->Append(ReportPage(report)));
+  SIMURGH_RETURN_IF_ERROR(page->Finish());
   std::cerr << "simurgh: " << report.headline << "\n";
   if (options.output != "-") std::cerr << "simurgh: written: " << options.output << "\n";
   return ExitCode::kOk;
@@ -416,8 +423,13 @@ ExitCode RunReportCommand(int argc, const char* const* argv) {
     if (words.empty()) return OptionProblem("report: MODEL is missing");
     own.model = words[0];
     while (own.model.size() > 1 && own.model.ends_with('/')) own.model.pop_back();
-    if (own.output == "-" && own.json == "-") {
-      return OptionProblem("--output and --json are both stdout; name a file for one of them");
+    if (own.output == own.json) {
+      return OptionProblem(absl::StrCat("--output and --json are both ", own.output,
+                                        "; name another file for one of them"));
+    }
+    if (own.importance_rows < -1) {
+      return OptionProblem(absl::StrCat("--importance-rows: ", own.importance_rows,
+                                        " is out of range; use 0 or more"));
     }
     if (own.threads < 0 || own.threads > kMaxPredictThreads) {
       return OptionProblem(absl::StrCat("--threads: ", own.threads, " is out of range; use 1 to ",

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "report/html.h"
 
 #include "base/text.h"
+#include "report/html.h"
 
 namespace simurgh {
 namespace {
@@ -72,11 +72,23 @@ class Rules {
     return absl::StrCat("simurgh train CONFIG --set ", setting);
   }
 
+  // Returns whether the rows can show how good a model is: they are not few, and have no class
+  // alone, of which a constant has no loss.
+  static bool TellsEnough(const LabelReport& label) {
+    constexpr uint64_t kFewRows = 30;
+    if (label.rows < kFewRows) return false;
+    return label.is_regression() || (0 < label.positives && label.positives < label.rows);
+  }
+
   void NoBetter(const LabelReport& label) {
-    if (label.loss() < label.constant_loss() && !(label.intervals.gain.low <= 0)) return;
+    if (!TellsEnough(label) || !std::isfinite(label.loss())) return;
+    const bool is_better = label.loss() < label.constant_loss();
+    if (is_better && !(label.intervals.gain.low <= 0)) return;
     findings_.push_back(
         {"no_better",
-         absl::StrCat("The predictions", Of(report_, label), " are no better than a constant."),
+         absl::StrCat(
+             "The predictions", Of(report_, label), " are ",
+             is_better ? "not clearly better than a constant." : "no better than a constant."),
          absl::StrFormat("The %s is %s. The %s for every row gives %s. The difference is %s.",
                          LossName(label), NumberText(label.loss()),
                          label.is_regression() ? "mean label" : "share of positives",
@@ -155,7 +167,7 @@ class Rules {
     const double ratio = label.metrics.calibration;
     const Interval& interval = label.intervals.calibration;
     // The mean of numbers can be near 0, or below.
-    if (label.is_regression() || !interval.is_known() || interval.Holds(1) ||
+    if (!TellsEnough(label) || label.is_regression() || !interval.is_known() || interval.Holds(1) ||
         !(std::abs(ratio - 1) > kMatters)) {
       return;
     }
@@ -354,6 +366,9 @@ std::string HeadlineOf(const Report& report, const LabelReport& label) {
     return absl::StrCat(" (95 %: ", NumberText(interval.low), " to ", NumberText(interval.high),
                         ")");
   };
+  if (std::isnan(label.loss())) {
+    return absl::StrCat(name, "No row has this label and a weight above 0.");
+  }
   if (label.is_regression()) {
     return absl::StrCat(name, "Predictions are typically off by ", NumberText(label.metrics.rmse),
                         between(label.intervals.rmse),

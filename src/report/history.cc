@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -59,6 +60,9 @@ class Lines {
                                 .seconds = NumberOf(line, "seconds"),
                                 .bytes = NumberOf(line, "bytes"),
                                 .rows = NumbersOf(line, "rows")});
+    } else if (event == "start") {
+      EndStart();
+      history_.end.reset();
     } else if (event == "end") {
       const double best = NumberOf(line, "best_step");
       history_.end = TrainingHistory::End{
@@ -71,14 +75,20 @@ class Lines {
   TrainingHistory Take() { return std::move(history_); }
 
  private:
+  // The lines of the next start count from 0.
+  void EndStart() {
+    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+    if (std::isfinite(last_.seconds)) seconds_before_ += last_.seconds;
+    if (std::isfinite(last_.samples)) samples_before_ += last_.samples;
+    last_.seconds = last_.samples = kNaN;
+  }
+
   // A line lacks what is equal in the line before.
   void AddProgress(const Json& line, uint64_t step) {
     const double seconds = NumberOf(line, "seconds", last_.seconds);
     const double samples = NumberOf(line, "samples", last_.samples);
-    if (seconds < last_.seconds || samples < last_.samples) {  // Another start counts from 0.
-      seconds_before_ += last_.seconds;
-      samples_before_ += last_.samples;
-    }
+    // Older histories do not tell when a training starts.
+    if (seconds < last_.seconds || samples < last_.samples) EndStart();
     last_.step = step;
     last_.seconds = seconds;
     last_.samples = samples;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -101,6 +102,7 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& direct
                                                        uint64_t step) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
+  if (error) return absl::InvalidArgumentError(absl::StrCat(directory, ": ", error.message()));
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   const double now = Now();
@@ -108,6 +110,10 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& direct
   const std::string path = absl::StrFormat("%s/events.out.tfevents.%017.6f.%s.%d", directory, now,
                                            host.data(), getpid());
   std::unique_ptr<EventFile> file(new EventFile(path));
+  if (!file->file_) {
+    const std::string reason = std::generic_category().message(errno);
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", reason));
+  }
   file->Write(Message().Double(kWallTime, now).Bytes(kFileVersion, "brain.Event:2").bytes());
   // A start of a session hides events from its step on.
   const Message started = Message().Number(1, 1);

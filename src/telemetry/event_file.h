@@ -19,7 +19,7 @@ class EventFile {
  public:
   // Creates a file with a new name in the directory, which is made if needed. step: the events
   // continue those of this step; of earlier files, events of later steps are no longer shown.
-  // Errors: UNAVAILABLE for a directory that cannot be written.
+  // Errors: INVALID_ARGUMENT for a directory that cannot be made or written.
   static StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory, uint64_t step);
 
   // Add an event. time: in seconds since 1970. tag: its group, a slash and its name.

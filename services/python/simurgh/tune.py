@@ -169,6 +169,9 @@ class Search:
     def _open_folder(self):
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            others = [path.name for path in self.folder.iterdir() if path.name != "lock"]
+            if others and "journal.log" not in others:
+                raise InvalidError(f"{self.folder}: has files that are not of a search, such as {min(others)}; use another --output")
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

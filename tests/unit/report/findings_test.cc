@@ -160,6 +160,11 @@ TEST_CASE("Rules need clear evidence") {
     report.importance->metrics[0].auc = 0.99;
     report.importance->columns[0].effects[0].auc.mean = 0.3;
   }
+  SECTION("rows of one class, of which a constant has no loss") {
+    report.labels[0].positives = 0;
+    report.labels[0].metrics.constant_log_loss = 0;
+    report.labels[0].intervals.gain = {-0.4, -0.3};
+  }
   SECTION("no validation") { report.history.evaluations.clear(); }
   SECTION("no history and no rows") {
     report.history = {};

@@ -63,8 +63,17 @@ TEST_CASE("A line of progress lacks what is equal before, and starts count anew"
       R"({"event":"start","step":2})"
       "\n"
       R"({"event":"progress","step":3,"epoch":2,"samples":10,"seconds":1.5,"loss":0.5})"
+      "\n"
+      R"({"event":"end","step":3,"reason":"stopped"})"
+      "\n"
+      R"({"event":"start","step":3})"
+      "\n"
+      R"({"event":"progress","step":7,"samples":40,"seconds":4})"
       "\n");
-  REQUIRE(history.progress.size() == 3);
+  REQUIRE(history.progress.size() == 4);
+  CHECK(history.progress[3].samples == 70);
+  CHECK(history.progress[3].seconds == 7.5);
+  CHECK_FALSE(history.end);
   CHECK(history.progress[1].epoch == 1);
   CHECK(history.progress[1].rate == 0.1);
   CHECK(std::isnan(history.progress[1].loss));
