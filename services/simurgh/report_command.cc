@@ -424,8 +424,9 @@ ExitCode RunReportCommand(int argc, const char* const* argv) {
     own.model = words[0];
     while (own.model.size() > 1 && own.model.ends_with('/')) own.model.pop_back();
     if (own.output == own.json) {
-      return OptionProblem(absl::StrCat("--output and --json are both ", own.output,
-                                        "; name another file for one of them"));
+      return OptionProblem(absl::StrCat("--output and --json are both ",
+                                        own.output == "-" ? "stdout" : own.output,
+                                        "; name a file for one of them"));
     }
     if (own.importance_rows < -1) {
       return OptionProblem(absl::StrCat("--importance-rows: ", own.importance_rows,
