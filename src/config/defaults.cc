@@ -9,11 +9,13 @@ namespace {
 
 // Few rows need small batches for enough steps, and their AUC is uncertain. With large rates, the
 // first epochs can already be too many.
-constexpr Course kCourses[] = {
-    {200, 8, 50, 10, 10, 1, 0.003, false},        {2'000, 32, 30, 5, 5, 1, 0.003, false},
-    {10'000, 128, 20, 2, 2, 0.5, 0.0015, false},  {50'000, 128, 20, 2, 2, 1, 0.005, true},
-    {1'000'000, 128, 20, 2, 2, 1, 0.003, false},  {10'000'000, 512, 5, 2, 2, 1, 0.003, false},
-    {UINT64_MAX, 1'024, 2, 1, 1, 1, 0.003, false}};
+constexpr Course kCourses[] = {{200, 8, 50, 10, 10, 1, 0.003, false, false},
+                               {2'000, 32, 30, 5, 5, 1, 0.003, false, false},
+                               {10'000, 128, 20, 2, 2, 0.5, 0.0015, false, true},
+                               {50'000, 128, 20, 2, 2, 1, 0.005, true, true},
+                               {1'000'000, 128, 20, 2, 2, 1, 0.003, false, false},
+                               {10'000'000, 512, 5, 2, 2, 1, 0.003, false, false},
+                               {UINT64_MAX, 1'024, 2, 1, 1, 1, 0.003, false, false}};
 
 // Largest number of features with which all rates are as tuned.
 constexpr double kManyFeatures = 32;

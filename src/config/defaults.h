@@ -26,12 +26,13 @@ double DeviationFactor(size_t features);
 struct Course {
   uint64_t below;  // The course is for fewer rows than these.
   uint32_t batch_size;
-  uint32_t epochs;            // Most epochs, with evaluations of `data.validation`.
-  uint32_t patience;          // Early stopping ends after these epochs.
-  uint32_t epochs_unchecked;  // Epochs without validation.
-  double rate;                // Factor of all learning rates but `rare_rate`.
-  double rare_rate;           // The rate of vectors of features with many values.
-  bool are_all_rare;          // Vectors of all features have `rare_rate`.
+  uint32_t epochs;              // Most epochs, with evaluations of `data.validation`.
+  uint32_t patience;            // Early stopping ends after these epochs.
+  uint32_t epochs_unchecked;    // Epochs without validation.
+  double rate;                  // Factor of all learning rates but `rare_rate`.
+  double rare_rate;             // The rate of vectors of features with many values.
+  bool are_all_rare;            // Vectors of all features have `rare_rate`.
+  bool falls_with_rare_values;  // The rate of dense weights falls if a feature has rare values.
 };
 const Course& CourseFor(uint64_t rows);
 // Returns the course for an unknown number of rows.

@@ -57,10 +57,11 @@ constexpr char kWeight[] = "_weight";  // Ending of the first order's features a
 struct Feature {
   std::string name;
   std::string keys;  // Further keys, such as "column: age, quantiles: 16".
-  bool is_frequent;
+  bool is_frequent;  // There are many rows per value.
   uint64_t capacity;
   std::string comment;
   std::string item;  // A sequence has the table of this feature; empty: it is none.
+  bool is_cross = false;
 };
 
 // Returns a capacity for four times the values, in a round number.
@@ -105,8 +106,12 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
   const auto add = [&](const std::string& name, const std::string& keys, uint64_t distinct,
                        const std::string& comment) {
     constexpr uint64_t kManyRows = 10;  // Rows per value.
-    features.push_back(
-        {name, keys, distinct * kManyRows <= train_rows, CapacityOf(distinct), comment, ""});
+    features.push_back({.name = name,
+                        .keys = keys,
+                        .is_frequent = distinct * kManyRows <= train_rows,
+                        .capacity = CapacityOf(distinct),
+                        .comment = comment,
+                        .item = ""});
   };
   for (const ColumnGuess& column : guess.columns) {
     const std::string& name = column.config.name;
@@ -158,7 +163,7 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
     add(unique(name), absl::StrCat("columns: [", NameText(first), ", ", NameText(second), "]"),
         static_cast<uint64_t>(static_cast<double>(cross.distinct) * rows),
         absl::StrFormat("loss %.1f %% lower together", 100 * cross.share));
-    features.back().is_frequent = false;
+    features.back().is_cross = true;
   }
   // The table of a sequence and its item has room for the values of both.
   for (const Feature& sequence : features) {
@@ -230,7 +235,7 @@ std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
   std::map<uint64_t, std::vector<std::string>> weights;
   const Course& course = CourseFor(train_rows);
   for (const Feature& feature : features) {
-    const bool is_rare = course.are_all_rare || !feature.is_frequent;
+    const bool is_rare = course.are_all_rare || !feature.is_frequent || feature.is_cross;
     if (feature.item.empty()) {
       (is_rare ? rare : frequent)[feature.capacity].push_back(feature.name);
     }
@@ -423,6 +428,27 @@ std::string Model(const std::vector<Feature>& features) {
       "deep: [{linear: 256}, relu, {linear: 128}, relu]}\n");
 }
 
+// Returns the optimizer of dense weights. src/data/README.md describes when its rate falls.
+std::string DenseOptimizer(const std::vector<Feature>& features, const StarterOptions& options) {
+  const uint64_t rows = options.train_rows;
+  const Course& course = CourseFor(rows);
+  const bool has_rare_values = std::ranges::any_of(
+      features, [](const Feature& one) { return !one.is_frequent && !one.is_cross; });
+  if (!course.falls_with_rare_values || !has_rare_values || !options.topics.empty()) {
+    return absl::StrFormat(
+        "  dense_optimizer: {kind: adam, learning_rate: %g, average_decay: 0.999}\n",
+        0.001 * course.rate);
+  }
+  return absl::StrFormat(
+      "  dense_optimizer:\n"
+      "    kind: adam\n"
+      "    learning_rate: %g\n"
+      "    average_decay: 0.999\n"
+      "    # Rare ids: the deep network soon learns them by heart. Each epoch halves its rate.\n"
+      "    schedule: {kind: exponential, decay_steps: %d, decay_factor: 0.5, end_factor: 0.2}\n",
+      0.001 * course.rate, std::max<uint64_t>(1, rows / BatchOf(rows)));
+}
+
 // Returns the keys of the loss, which follow from the label.
 std::string Loss(const DataGuess& guess) {
   if (guess.label().config.label_values == ColumnConfig::LabelValues::kBinary) return "";
@@ -431,7 +457,8 @@ std::string Loss(const DataGuess& guess) {
          "  loss: {kind: squared_error}\n";
 }
 
-std::string Training(const DataGuess& guess, const StarterOptions& options) {
+std::string Training(const DataGuess& guess, const std::vector<Feature>& features,
+                     const StarterOptions& options) {
   const uint64_t rows = options.train_rows;
   std::string text =
       absl::StrCat("\n# For ", rows, " rows.\ntraining:\n  batch_size: ", BatchOf(rows), "\n");
@@ -446,9 +473,7 @@ std::string Training(const DataGuess& guess, const StarterOptions& options) {
                     CourseFor(rows).patience,
                     "}  # epochs without a better result of `validation`\n");
   }
-  absl::StrAppendFormat(
-      &text, "  dense_optimizer: {kind: adam, learning_rate: %g, average_decay: 0.999}\n",
-      0.001 * CourseFor(rows).rate);
+  text += DenseOptimizer(features, options);
   if (!guess.group_feature.empty()) {
     const std::string& name = guess.group_feature;
     absl::StrAppend(
@@ -467,7 +492,7 @@ std::string StarterConfig(const DataGuess& guess, const StarterOptions& options)
       ".\n# All keys: config/README.md. `simurgh train FILE --set training.epochs=5` overrides a "
       "key.\n",
       Services(options), Tables(features, options.train_rows), Features(features),
-      Data(guess, options), Model(features), Loss(guess), Training(guess, options),
+      Data(guess, options), Model(features), Loss(guess), Training(guess, features, options),
       "\n# Training continues from the newest model in the folder; predictions use the best "
       "one.\ncheckpoint:\n  directory: ",
       Text(options.model), "\n  every: 10m\n");

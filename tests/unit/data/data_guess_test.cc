@@ -682,6 +682,39 @@ TEST_CASE("Optimizers and rates follow the number of training rows", "[guess]") 
   CHECK(config->training.dense_optimizer.learning_rate == dense_rate);
 }
 
+TEST_CASE("Rare ids of few rows let the dense rate fall", "[guess]") {
+  struct Case {
+    uint64_t rows;
+    size_t sites;
+    bool falls;
+  };
+  const auto one = GENERATE(Case{1'999, 500, false}, Case{2'000, 500, true}, Case{2'000, 20, false},
+                            Case{49'999, 6'000, true}, Case{50'000, 6'000, false});
+  CAPTURE(one.rows, one.sites);
+  const Guessed guessed(Rows("site,label", 12'000, [&](size_t i) {
+    return absl::StrCat("s", i % one.sites, ",", i % 2);
+  }));
+  const std::string text = StarterConfig(guessed.guess, {.cluster = "a",
+                                                         .source = "a.csv",
+                                                         .train = "a.csv",
+                                                         .validation = "a.csv",
+                                                         .test = "a.csv",
+                                                         .model = "a.model",
+                                                         .train_rows = one.rows,
+                                                         .has_bad_rows = false,
+                                                         .ports = {1, 2, 3, 4, 5, 6}});
+  const StatusOr<ClusterConfig> config =
+      ParseClusterConfig(text, guessed.folder.Path("a.yaml"), {});
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  const LearningRateSchedule& schedule = config->training.dense_optimizer.schedule;
+  REQUIRE((schedule.kind == LearningRateSchedule::Kind::kExponential) == one.falls);
+  if (!one.falls) return;
+  CHECK(schedule.decay_steps == one.rows / config->training.batch_size);
+  CHECK(schedule.decay_factor == 0.5F);
+  CHECK(schedule.end_factor == 0.2F);
+}
+
 TEST_CASE("Distinct texts are counted, and numbers have moments", "[guess]") {
   for (const size_t count : {1, 100, 4'096, 20'000, 300'000}) {
     DistinctCounter counter;
