@@ -24,6 +24,20 @@ constexpr uint64_t kLoggedRows = 10;
 
 }  // namespace
 
+StatusOr<std::shared_ptr<const ModelVersion>> LoadVersion(const Checkpoint& checkpoint,
+                                                          const std::vector<std::string>& overrides,
+                                                          bool allow_plugins) {
+  ProgressLine line;
+  auto version =
+      ModelVersion::Load(checkpoint, {.overrides = overrides, .allow_plugins = allow_plugins},
+                         [&](uint64_t rows, uint64_t all) {
+                           line.Show("loading", rows, absl::StrCat(" of=", all));
+                           return absl::OkStatus();
+                         });
+  line.End();
+  return version;
+}
+
 StatusOr<uint32_t> PredictThreads(int64_t threads) {
   if (threads > 0) return static_cast<uint32_t>(threads);
   cpu_set_t own;

@@ -129,6 +129,11 @@ class FilePrediction {
   std::atomic<bool> failed_ = false;
 };
 
+// Loads a model, with the progress on stderr. Errors: those of ModelVersion::Load().
+StatusOr<std::shared_ptr<const ModelVersion>> LoadVersion(const Checkpoint& checkpoint,
+                                                          const std::vector<std::string>& overrides,
+                                                          bool allow_plugins);
+
 // Returns the number of threads that predict. threads: 0: one per processor, at most
 // kMaxPredictThreads. Errors: those of the system.
 inline constexpr uint32_t kMaxPredictThreads = 256;

@@ -38,19 +38,25 @@ void FarNumbers::Report(const DataConfig& data) const {
   }
 }
 
-double ReportUnseenIds(const std::vector<FeatureConfig>& features,
-                       const std::vector<Predictor::IdCount>& counts, bool is_csv) {
+double UnseenShare(const std::vector<Predictor::IdCount>& counts) {
+  double unseen = 0;
+  double all = 0;
+  for (const Predictor::IdCount& count : counts) {
+    unseen += static_cast<double>(count.unseen);
+    all += static_cast<double>(count.occurrences);
+  }
+  return all > 0 ? unseen / all : 0;
+}
+
+void ReportUnseenIds(const std::vector<FeatureConfig>& features,
+                     const std::vector<Predictor::IdCount>& counts, bool is_csv) {
   constexpr double kNotable = 0.05;
   constexpr double kHigh = 0.5;
   constexpr uint64_t kFewIds = 20;  // Fewer ids prove little.
-  uint64_t occurrences = 0;
-  uint64_t unseen = 0;
   double highest = 0;
   std::map<std::string, double> share_of_column;
   for (size_t f = 0; f < counts.size(); ++f) {
     const Predictor::IdCount& count = counts[f];
-    occurrences += count.occurrences;
-    unseen += count.unseen;
     const std::vector<std::string> columns = features[f].sources();
     if (columns.size() > 1) continue;  // Pairs of known ids are often new.
     const std::string& column = columns.front();
@@ -83,7 +89,6 @@ double ReportUnseenIds(const std::vector<FeatureConfig>& features,
     std::fprintf(stderr, "simurgh: unseen ids by column:%s%s\n", text.c_str(),
                  shares.size() > kShown ? " ..." : "");
   }
-  return occurrences == 0 ? 0 : static_cast<double>(unseen) / static_cast<double>(occurrences);
 }
 
 }  // namespace simurgh

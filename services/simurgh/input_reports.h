@@ -26,9 +26,12 @@ class FarNumbers {
   std::vector<uint64_t> counts_;  // One per dense column.
 };
 
+// Returns the share of all ids that have no row in the model.
+double UnseenShare(const std::vector<Predictor::IdCount>& counts);
+
 // Warns of columns whose ids the model does not have. is_csv: a column is there even if all its
-// cells are empty. Returns the unseen share of all ids.
-double ReportUnseenIds(const std::vector<FeatureConfig>& features,
-                       const std::vector<Predictor::IdCount>& counts, bool is_csv);
+// cells are empty.
+void ReportUnseenIds(const std::vector<FeatureConfig>& features,
+                     const std::vector<Predictor::IdCount>& counts, bool is_csv);
 
 }  // namespace simurgh

@@ -227,16 +227,8 @@ StatusOr<ExitCode> Predict(Options options) {
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed pipe returns the error.
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, PredictThreads(options.threads));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
-  ProgressLine loading;
-  SIMURGH_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const ModelVersion> model,
-      ModelVersion::Load(checkpoint,
-                         {.overrides = options.overrides, .allow_plugins = options.allow_plugins},
-                         [&](uint64_t rows, uint64_t all) {
-                           loading.Show("loading", rows, absl::StrCat(" of=", all));
-                           return absl::OkStatus();
-                         }));
-  loading.End();
+  SIMURGH_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelVersion> model,
+                           LoadVersion(checkpoint, options.overrides, options.allow_plugins));
   PrintOverrides(checkpoint, options.overrides, model->config());
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
@@ -281,7 +273,8 @@ StatusOr<ExitCode> Predict(Options options) {
   SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
   const double seconds = prediction.seconds();
   far_numbers.Report(config.data);
-  const double unseen = ReportUnseenIds(config.features, prediction.id_counts(), is_csv);
+  ReportUnseenIds(config.features, prediction.id_counts(), is_csv);
+  const double unseen = UnseenShare(prediction.id_counts());
   std::fprintf(stderr,
                "simurgh: predicted: rows=%llu bad_rows=%llu unseen_ids=%.1f%% seconds=%.2f "
                "rows_per_s=%.0f\n",

@@ -118,20 +118,6 @@ StatusOr<LoadedModel> Find(const std::string& model, const std::string& step) {
   return loaded;
 }
 
-Status LoadVersion(const ReportOptions& options, LoadedModel& loaded) {
-  ProgressLine line;
-  SIMURGH_ASSIGN_OR_RETURN(
-      loaded.version,
-      ModelVersion::Load(loaded.checkpoint,
-                         {.overrides = options.overrides, .allow_plugins = options.allow_plugins},
-                         [&](uint64_t rows, uint64_t all) {
-                           line.Show("loading", rows, absl::StrCat(" of=", all));
-                           return absl::OkStatus();
-                         }));
-  line.End();
-  return absl::OkStatus();
-}
-
 // Sets the parts of a report that need no rows.
 Status DescribeModel(const Checkpoint& checkpoint, const ClusterConfig& config,
                      const std::string& model, Report& report) {
@@ -262,7 +248,8 @@ std::vector<Bootstrap> DescribeLabels(const ScannedInput& scanned, const Cluster
 Status Compare(const ReportOptions& options, const PredictInput& input, const ScannedInput& scanned,
                const std::vector<Bootstrap>& bootstraps, uint32_t threads, Report& report) {
   SIMURGH_ASSIGN_OR_RETURN(LoadedModel other, Find(options.compare, ""));
-  SIMURGH_RETURN_IF_ERROR(LoadVersion(options, other));
+  SIMURGH_ASSIGN_OR_RETURN(other.version,
+                           LoadVersion(other.checkpoint, options.overrides, options.allow_plugins));
   const ClusterConfig& config = other.version->config();
   StatusOr<DataConfig> data = DataOf(config.data, input.files);
   if (!data.ok()) return Annotate(data.status(), "--compare");
@@ -298,7 +285,8 @@ Status Compare(const ReportOptions& options, const PredictInput& input, const Sc
 Status DescribeRows(const ReportOptions& options, LoadedModel& model, PredictInput input,
                     Report& report) {
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, PredictThreads(options.threads));
-  SIMURGH_RETURN_IF_ERROR(LoadVersion(options, model));
+  SIMURGH_ASSIGN_OR_RETURN(model.version,
+                           LoadVersion(model.checkpoint, options.overrides, options.allow_plugins));
   PrintOverrides(model.checkpoint, options.overrides, model.version->config());
   const ClusterConfig& config = model.version->config();
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<ColumnGroup> groups,

@@ -11,19 +11,10 @@
 
 #include "services/nn_worker/training_job.h"
 #include "services/simurgh/file_prediction.h"
+#include "services/simurgh/input_reports.h"
 
 namespace simurgh {
 namespace {
-
-double UnseenShare(const std::vector<Predictor::IdCount>& counts) {
-  double unseen = 0;
-  double all = 0;
-  for (const Predictor::IdCount& count : counts) {
-    unseen += static_cast<double>(count.unseen);
-    all += static_cast<double>(count.occurrences);
-  }
-  return all > 0 ? unseen / all : 0;
-}
 
 StatusOr<ScannedInput> Scan(const std::shared_ptr<const ModelVersion>& model,
                             const PredictInput& input, const ScanOptions& options,
