@@ -26,7 +26,7 @@ double Now() {
 // Returns a number, or null for NaN and infinities, which JSON does not have.
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-// Returns the number that a float stands for, such as 0.05, in its shortest digits.
+// Returns the number that a float stands for, such as 0.05, in six digits.
 double Shortest(float value) {
   double number = value;
   return absl::SimpleAtod(absl::StrCat(value), &number) ? number : double{value};
@@ -49,7 +49,7 @@ Status Keep(const std::string& path, uint64_t step) {
   return absl::UnavailableError(absl::StrCat(path, ": cannot be written; check the disk"));
 }
 
-// Adds the numbers of a line as scalars: "validation/auc", "progress/rates.dense".
+// Adds the numbers of a line as scalars: "validation/auc", "progress/table_rates.site".
 void AddScalars(const Json& json, const std::string& tag, uint64_t step, double time,
                 EventFile& events) {
   for (const auto& [key, value] : json.items()) {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -77,10 +76,9 @@ class Lines {
  private:
   // The lines of the next start count from 0.
   void EndStart() {
-    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
     if (std::isfinite(last_.seconds)) seconds_before_ += last_.seconds;
     if (std::isfinite(last_.samples)) samples_before_ += last_.samples;
-    last_.seconds = last_.samples = kNaN;
+    last_.seconds = last_.samples = TrainingHistory::kUnknown;
   }
 
   // A line lacks what is equal in the line before.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kRanges = 8;
 
-// Numbers stay values if there are at most so many.
+// Most different numbers that stay values, without ranges.
 constexpr size_t kFewNumbers = 20;
 
 // Numbers of segments that have joined others are forgotten from here on.

@@ -15,8 +15,7 @@ struct TableReport {
   std::string name;
   uint32_t dim = 0;
   uint64_t rows = 0;
-  uint64_t bytes =
-      0;  // Bytes of the table's files, with optimizer state. Of a delta: only its own.
+  uint64_t bytes = 0;  // Size of its files, with optimizer state. A delta has only its own.
   // Euclidean norms of the weights of rows: of all rows, or of the first kMostNorms.
   double mean_norm = 0;
   double median_norm = 0;

@@ -116,7 +116,7 @@ TEST_CASE("Rows of a group are one unit, and other rows are units of their own")
   }
 }
 
-TEST_CASE("Columns that nobody named are counted if they have few values") {
+TEST_CASE("Columns without a name in --by are counted if they have few values") {
   const ClusterConfig config = Config();
   InputScan scan(config, config.data, {.others = {"site"}}, std::nullopt);
   Scan(100, scan);

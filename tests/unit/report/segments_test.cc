@@ -139,7 +139,7 @@ TEST_CASE("A few numbers stay values") {
   CHECK(segments[0].rows == 25);
 }
 
-TEST_CASE("A column with too many values that nobody named is given up") {
+TEST_CASE("A column with too many values is given up unless it is wanted") {
   SegmentCounter counter("user", {.most_values = 50, .gives_up = true});
   for (int i = 0; i < 50; ++i) counter.Add(absl::StrCat(i), SumsOf(1, 0.5F), 0);
   CHECK_FALSE(counter.has_given_up());
