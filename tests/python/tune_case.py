@@ -183,6 +183,15 @@ def check_python():
     expect(all(rows[result.trial][key] == value for key, value in result.settings.items()), f"{result} {rows}")
 
 
+def check_paths():
+    """Files that choices name are found from the search's folder."""
+    schema = json.loads(subprocess.run([BIN / "simurgh", "schema"], check=True, capture_output=True, text=True).stdout)
+    document = Document("data: {train: a.csv}\ntune: {data.train: [[a.csv, /b.csv], 's3://bucket/c'], training.epochs: [1]}\n")
+    document.move(pathlib.Path("/configs"), pathlib.Path("/configs/search"), schema)
+    choices = [choice for _, choice in document.get("tune").value]
+    expect([text_of(one) for one in choices] == ["[[../a.csv, /b.csv], 's3://bucket/c']", "[1]"], f"{[text_of(one) for one in choices]}")
+
+
 def check_interrupt():
     """Ctrl-C keeps what is there, and says how to go on."""
     words = (clicks, "--trials", 50, "--output", "stopped")
@@ -203,10 +212,16 @@ def check_errors():
 
     bad((clicks, "--trials", 0), "--trials 0 is out of range; use 1 or more")
     bad((clicks, "--minutes", -1), "--minutes -1 is out of range")
+    bad((clicks, "--minutes", "nan"), "--minutes nan is out of range")
     bad(("no.yaml",), "no.yaml", "give the path")
     bad((config(folder / "none.yaml", validation=""),), "data.validation is missing", "simurgh init")
     bad((config(folder / "typo.yaml", "tune: {training.batchsize: [1]}"),), "typo.yaml:", "tune.training.batchsize: unknown key")
     bad((config(folder / "low.yaml", "tune: {training.batch_size: {low: 9, high: 1}}"),), "low is not below high")
+    bad((config(folder / "place.yaml", "tune: {data.columns.99.kind: [skip]}"),), "tune.data.columns.99.kind: skip cannot be tried",
+        "data.columns has ", " elements")
+    bad((config(folder / "table.yaml", "tune: {tables.N.lerning_rate: [0.1]}"),), "tune.tables.N.lerning_rate: 0.1 cannot be tried",
+        "unknown key")
+    bad((config(folder / "range.yaml", "tune: {training.batch_size: {low: 8, high: 999999999}}"),), "999999999 cannot be tried")
     bad((clicks, "--output", folder / "train.csv"), "train.csv", "use another --output")
     bad((config(folder / "fails.yaml", "tune: {training.batch_size: [50, 60]}"), "--trials", 2, "--set",
          "data.csv.header=false"), "all 2 trials failed; the first one: ", "'clicked' is not a label, 0 or 1", code=3)
@@ -229,7 +244,7 @@ def check_errors():
     raises(simurgh.InvalidError, lambda: simurgh.tune(clicks, trials=0), "--trials 0")
 
 
-for check in (check_search, check_page, check_python, check_interrupt, check_errors):
+for check in (check_search, check_page, check_python, check_paths, check_interrupt, check_errors):
     begin = time.monotonic()
     check()
     print(f"{check.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

@@ -7,6 +7,8 @@ import re
 
 import yaml
 
+from ._library import InvalidError
+
 _PATH = re.compile(r"\((list of \d+ to \d+ )?(absolute )?paths? of ")  # A type at the end of a description.
 
 
@@ -103,7 +105,7 @@ class Document:
         return number_of(node.value) if isinstance(node, yaml.ScalarNode) else None
 
     def set(self, key, value):
-        """Sets a key, as --set does. value: YAML, or a node."""
+        """Sets a key, as --set does. value: YAML, or a node. Errors: InvalidError for an index beyond the end of a list."""
         if isinstance(value, str):
             try:
                 value = node_of(value)
@@ -114,6 +116,8 @@ class Document:
             is_last = place + 1 == len(parts)
             fresh = value if is_last else node_of("[]" if parts[place + 1].isdigit() else "{}")
             child = self._child(node, part)
+            if isinstance(node, yaml.SequenceNode) and not (part.isdigit() and int(part) <= len(node.value)):
+                raise InvalidError(f"{key}: {'.'.join(parts[:place])} has {len(node.value)} elements; use N for all, or a number below that")
             is_empty = isinstance(child, yaml.ScalarNode) and not child.value
             if child is None and isinstance(node, yaml.SequenceNode):
                 node.value.append(fresh)
@@ -158,12 +162,20 @@ class Document:
             is_path = bool(_PATH.search(part.get("description", "")))
             if isinstance(node, yaml.MappingNode):
                 for name, value in node.value:
-                    walk(value, schema_at(part, name.value))
+                    if part is schema and name.value == "tune":
+                        walk_choices(value)
+                    else:
+                        walk(value, schema_at(part, name.value))
             elif isinstance(node, yaml.SequenceNode):
                 for value in node.value:
                     walk(value, part if is_path else part.get("items", {}))
             elif is_path and node.value and not os.path.isabs(node.value) and "://" not in node.value:
                 node.value = os.path.relpath(os.path.join(old, node.value), new)
+
+        def walk_choices(tune):
+            for name, choices in tune.value if isinstance(tune, yaml.MappingNode) else ():
+                for choice in choices.value if isinstance(choices, yaml.SequenceNode) else ():
+                    walk(choice, schema_at(schema, name.value))
 
         walk(self.root, schema)
 

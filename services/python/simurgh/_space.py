@@ -148,8 +148,11 @@ def _plain(text):
     return text if number is None else number
 
 
-def given_space(document, settings):
-    """Returns the parameters of the section `tune`; None without one."""
+def given_space(document, settings, check):
+    """Returns the parameters of the section `tune`; None without one.
+
+    check: raises InvalidError for a Document that is no valid configuration; called for each choice and end of a range.
+    """
     node = document.get("tune")
     if not isinstance(node, yaml.MappingNode) or not node.value:
         return None
@@ -159,7 +162,17 @@ def given_space(document, settings):
             values = [text_of(one) for one in value.value]
         else:
             values = {key.value: one.value == "true" if key.value == "log" else number_of(one.value) for key, one in value.value}
-        parameters.append(settings.parameter(name.value, values))
+        one = settings.parameter(name.value, values)
+        for tried in one.choices or (one.low, one.high):
+            if tried == one.own:
+                continue
+            try:
+                one.apply(changed := document.copy(), tried)
+                changed.remove("tune")
+                check(changed)
+            except InvalidError as error:
+                raise InvalidError(f"tune.{name.value}: {one.show(tried)} cannot be tried: {error}") from None
+        parameters.append(one)
     return parameters
 
 

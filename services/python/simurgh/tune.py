@@ -95,7 +95,7 @@ class Search:
         for name, value in (("trials", trials), ("jobs", jobs)):
             if value < 1:
                 raise InvalidError(f"--{name} {value} is out of range; use 1 or more")
-        if minutes is not None and minutes <= 0:
+        if minutes is not None and not minutes > 0:
             raise InvalidError(f"--minutes {minutes:g} is out of range; use a number above 0")
         self._optuna = _optuna()
         from ._document import Document
@@ -118,7 +118,7 @@ class Search:
             if not self._known["evaluates"]:
                 document.set("training.evaluate_every_epochs", "1")
             space = Settings(document, self._known, schema)
-            self.parameters = given_space(document, space) or default_space(document, space, self._accepts)
+            self.parameters = given_space(document, space, self._check_settings) or default_space(document, space, self._accepts)
             document.remove("tune")
             self._document = document
             self._open_study(given, seed)
@@ -155,15 +155,20 @@ class Search:
             )
         return known
 
-    def _accepts(self, document):
+    def _check_settings(self, document):
+        """Errors: InvalidError, if trials could not have these settings."""
         path = self.folder / "check.yaml"
         document.write(path, "A check of settings.")
         try:
             run("tune", path, "--describe")
-        except InvalidError:
-            return False
         finally:
             path.unlink()
+
+    def _accepts(self, document):
+        try:
+            self._check_settings(document)
+        except InvalidError:
+            return False
         return True
 
     def _open_folder(self):
