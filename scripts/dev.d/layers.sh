@@ -60,7 +60,7 @@ nn: batch_block calibration dense_model dense_network dense_optimizer device_sum
 collective: collective nccl_library
 train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network learning_rates nccl_sums ports program_state trainer
 predict: model_version predictor program_network remote_rows scorer served_versions
-report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page permutation report report_json reservoir segments table_report
+report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page permutation report report_json reservoir segments shown_columns table_report
 '
 
 files=("$@")

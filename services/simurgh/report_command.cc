@@ -26,6 +26,7 @@
 #include "report/page.h"
 #include "report/report.h"
 #include "report/report_json.h"
+#include "report/shown_columns.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/file_prediction.h"
@@ -38,7 +39,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kReportNotes[] =
     R"(The page is one file of HTML without scripts, for any browser, and for print. It says how good
 the predictions are and how sure that is, what to do next, and how training went. It shows what
 the model uses, its calibration, parts of the rows, its tables, and changes of the columns.
@@ -80,9 +81,6 @@ struct ReportOptions {
   std::vector<std::string> overrides;
   bool allow_plugins = false;
 };
-
-// Segments that are shown without being asked for.
-constexpr size_t kChosenColumns = 3;
 
 // Returns the test files of a checkpoint's configuration. Empty: it names none.
 // Errors: those of ParseClusterConfig(). The training's token and certificates may be gone.
@@ -174,39 +172,6 @@ StatusOr<std::optional<PredictInput>> FindInput(const ReportOptions& options,
 
 std::string NameOf(const ReportOptions& options, const PredictInput& input) {
   return options.input.empty() ? absl::StrJoin(input.files, ", ") : options.input;
-}
-
-// Returns columns of which segments may be shown: each row has one value of them.
-std::vector<std::string> CandidatesOf(const ModelVersion& model, const DataConfig& data) {
-  std::vector<std::string> names;
-  if (HasPairs(data)) return names;
-  for (const ColumnConfig& column : ColumnsOf(data)) {
-    const auto& columns = model.format().columns;
-    const auto read = std::ranges::find(columns, column.name, &RowFormat::Column::name);
-    const bool is_read = read != columns.end() && read->is_read;
-    const bool is_group = column.kind == ColumnConfig::Kind::kGroup;
-    const bool is_single = column.separator == '\0' && column.width == 1 && !column.date;
-    if ((is_read || is_group) && is_single) names.push_back(column.name);
-  }
-  return names;
-}
-
-// Returns counted columns that matter most, with a group's column first.
-std::vector<std::string> ChosenColumns(const InputScan& scan, const Report& report,
-                                       const DataConfig& data) {
-  std::vector<std::string> counted = scan.CountedColumns();
-  const auto rank = [&](const std::string& name) -> size_t {
-    const std::vector<ColumnConfig> columns = ColumnsOf(data);
-    const auto column = std::ranges::find(columns, name, &ColumnConfig::name);
-    if (column != columns.end() && column->kind == ColumnConfig::Kind::kGroup) return 0;
-    if (!report.importance) return 1;
-    const auto& all = report.importance->columns;
-    const auto found = std::ranges::find(all, ColumnGroup{name}, &ColumnImportance::columns);
-    return 1 + static_cast<size_t>(found - all.begin());
-  };
-  std::ranges::sort(counted, {},
-                    [&](const std::string& name) { return std::pair(rank(name), name); });
-  return counted;
 }
 
 Status MeasureColumns(const ReportOptions& options, const LoadedModel& model,
@@ -305,8 +270,13 @@ Status DescribeRows(const ReportOptions& options, LoadedModel& model, PredictInp
   if (const Status known = RowText::Create(input.data, scanning.scan.by).status(); !known.ok()) {
     return Annotate(known, "--by");
   }
-  if (options.by.empty()) scanning.scan.others = CandidatesOf(*model.version, input.data);
+  if (options.by.empty()) scanning.scan.others = SegmentCandidates(*model.version, input.data);
   SIMURGH_ASSIGN_OR_RETURN(const ScannedInput scanned, ScanInput(model.version, input, scanning));
+  for (const ColumnConfig& column : ColumnsOf(input.data)) {
+    if (HeaderName(column) != column.name) {
+      report.header_names.emplace(column.name, HeaderName(column));
+    }
+  }
   report.input = scanned.report;
   report.numbers = scanned.scan->numbers();
   report.ids = scanned.ids;
@@ -319,14 +289,8 @@ Status DescribeRows(const ReportOptions& options, LoadedModel& model, PredictInp
   }
   std::vector<Bootstrap> bootstraps = DescribeLabels(scanned, config, report.labels);
   SIMURGH_RETURN_IF_ERROR(MeasureColumns(options, model, scanned, groups, threads, report));
-  const std::vector<std::string> chosen = ChosenColumns(*scanned.scan, report, scanned.input->data);
-  for (SegmentsReport& segments : scanned.scan->TakeSegments(chosen)) {
-    const bool is_wanted = !options.by.empty();
-    if (!is_wanted && (segments.segments.size() < 2 || report.segments.size() == kChosenColumns)) {
-      continue;
-    }
-    report.segments.push_back(std::move(segments));
-  }
+  report.segments = ShownSegments(*scanned.scan, report.importance, scanned.input->data,
+                                  /*are_wanted=*/!options.by.empty());
   if (options.compare.empty()) return absl::OkStatus();
   return Compare(options, input, scanned, bootstraps, threads, report);
 }
@@ -435,7 +399,8 @@ ExitCode RunReportCommand(int argc, const char* const* argv) {
     return MakeReport(own);
   };
   return RunCommand(
-      argc, argv, {"report: writes a page about a model and its predictions", kReportUsage, kNotes},
+      argc, argv,
+      {"report: writes a page about a model and its predictions", kReportUsage, kReportNotes},
       options, 1, run);
 }
 

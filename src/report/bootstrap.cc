@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "base/hash.h"
@@ -85,6 +86,14 @@ struct Sums {
   }
 };
 
+bool HasEnough(const std::vector<uint64_t>& units) {
+  std::set<uint64_t> seen;
+  return std::ranges::any_of(units, [&](uint64_t unit) {
+    seen.insert(unit);
+    return seen.size() == Bootstrap::kFewestUnits;
+  });
+}
+
 double EntropyOf(double share) {
   if (share <= 0 || share >= 1) return 0;
   return -(share * std::log(share) + (1 - share) * std::log1p(-share));
@@ -159,9 +168,10 @@ Metrics MetricsOf(const LabelledRows& rows, LossConfig::Kind kind) {
   return metrics;
 }
 
-Bootstrap::Bootstrap(const LabelledRows& rows, LossConfig::Kind kind)
-    : kind_(kind), replicates_(kReplicates) {
+Bootstrap::Bootstrap(const LabelledRows& rows, LossConfig::Kind kind) : kind_(kind) {
   static_assert(kReplicates % kTogether == 0);
+  if (!HasEnough(rows.units)) return;
+  replicates_.resize(kReplicates);
   const bool is_regression = IsRegression(kind);
   const std::vector<uint8_t> poisson = PoissonTable();
   const Sorted sorted = SortedRows(rows, is_regression);

@@ -46,10 +46,13 @@ Metrics MetricsOf(const LabelledRows& rows, LossConfig::Kind kind);
 class Bootstrap {
  public:
   static constexpr size_t kReplicates = 400;
+  // Replicates of fewer units are too much alike: three rows in the right order stay right.
+  static constexpr size_t kFewestUnits = 30;
 
   // Computes the replicates.
   Bootstrap(const LabelledRows& rows, LossConfig::Kind kind);
 
+  // Unknown for fewer than kFewestUnits.
   MetricIntervals Intervals() const;
   // Returns the intervals of these metrics less those of another model, whose rows have the same
   // units.
@@ -57,7 +60,7 @@ class Bootstrap {
 
  private:
   const LossConfig::Kind kind_;
-  std::vector<Metrics> replicates_;
+  std::vector<Metrics> replicates_;  // Empty for fewer than kFewestUnits.
 };
 
 }  // namespace simurgh

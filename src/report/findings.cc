@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/text.h"
+#include "report/bootstrap.h"
 #include "report/html.h"
 
 namespace simurgh {
@@ -75,8 +76,7 @@ class Rules {
   // Returns whether the rows can show how good a model is: they are not few, and have no class
   // alone, of which a constant has no loss.
   static bool TellsEnough(const LabelReport& label) {
-    constexpr uint64_t kFewRows = 30;
-    if (label.rows < kFewRows) return false;
+    if (label.rows < Bootstrap::kFewestUnits) return false;
     return label.is_regression() || (0 < label.positives && label.positives < label.rows);
   }
 
@@ -105,6 +105,11 @@ class Rules {
     const ColumnImportance& first = importance.columns.front();
     const double second = importance.columns[1].effects.front().auc.mean;
     const PermutationEffect& effect = first.effects.front().auc;
+    std::vector<std::string> words;
+    for (const std::string& column : first.columns) {
+      const auto header = report_.header_names.find(column);
+      words.push_back(header == report_.header_names.end() ? column : header->second);
+    }
     // Without the column the AUC is near that of chance, and no other column comes near to it.
     if (!(effect.interval.low > 0.7 * (auc - 0.5)) || second > 0.2 * effect.mean) return;
     findings_.push_back(
@@ -116,30 +121,66 @@ class Rules {
                          auc, effect.mean, second),
          "Check that the column is known when you predict. If it is known only after the label, "
          "leave it out.",
-         absl::StrCat("simurgh init DATA --skip ", absl::StrJoin(first.columns, ","))});
+         absl::StrCat("simurgh init DATA --skip ", ShellWord(absl::StrJoin(words, ",")))});
+  }
+
+  // What chose the checkpoint: a metric of which more is better, or the loss.
+  struct Criterion {
+    std::string metric;  // Empty: the loss.
+
+    // Returns the evaluation's score; a higher one is better. Minus infinity without one.
+    double ScoreOf(const TrainingHistory::Evaluation& evaluation) const {
+      const auto found = evaluation.metrics.find(metric);
+      const double score = metric.empty()                      ? -evaluation.loss()
+                           : found == evaluation.metrics.end() ? std::nan("")
+                                                               : found->second;
+      return std::isnan(score) ? -HUGE_VAL : score;
+    }
+    std::string ValueText(const TrainingHistory::Evaluation& evaluation) const {
+      return NumberText(metric.empty() ? -ScoreOf(evaluation) : ScoreOf(evaluation));
+    }
+    // Returns whether the second score is better by more than the noise of a validation.
+    bool IsClearlyBetter(double score, double than) const {
+      return metric.empty() ? -score < 0.98 * -than : score > than + 0.005;
+    }
+    bool IsBetter(double score, double than) const {
+      return metric.empty() ? -score < 0.995 * -than : score > than + 0.001;
+    }
+    const char* name() const {
+      return metric.empty() ? "loss" : metric == "auc" ? "AUC" : "AUC by group";
+    }
+  };
+
+  Criterion ChoosesBy() const {
+    for (const char* key : {"checkpoint.best_by", "training.early_stopping.metric"}) {
+      const std::string metric = ValueOf(report_, key);
+      if (metric == "auc" || metric == "group_auc") return {metric};
+      if (!metric.empty()) return {};
+    }
+    return {};
   }
 
   // The course of the validation.
   void Course() {
     const auto validations = report_.history.EvaluationsOf(/*tests=*/false);
     if (validations.size() < 2) return;
-    const auto best = std::ranges::min_element(validations, {}, [](const auto& one) {
-      return std::isnan(one.loss()) ? HUGE_VAL : one.loss();
-    });
+    const Criterion by = ChoosesBy();
+    const auto score = [&by](const auto& one) { return by.ScoreOf(one); };
+    const auto best = std::ranges::max_element(validations, {}, score);
     const auto& last = validations.back();
     const auto used =
         std::ranges::find(validations, report_.step, &TrainingHistory::Evaluation::step);
     const bool is_trial = !report_.trial.empty();
     if (!is_trial && used != validations.end() && used > best &&
-        used->loss() > 1.02 * best->loss()) {
+        by.IsClearlyBetter(score(*best), score(*used))) {
       findings_.push_back(
           {"overfit",
            absl::StrFormat("The model has learned its training rows by heart: validation was best "
                            "at step %d.",
                            best->step),
-           absl::StrFormat("The validation loss was %s at step %d, and is %s at step %d, which "
+           absl::StrFormat("The validation %s was %s at step %d, and is %s at step %d, which "
                            "predicts.",
-                           NumberText(best->loss()), best->step, NumberText(used->loss()),
+                           by.name(), by.ValueText(*best), best->step, by.ValueText(*used),
                            used->step),
            "Let training stop when validation gets no better, and keep the best checkpoint.",
            TrainWith("training.early_stopping.patience=2")});
@@ -149,14 +190,14 @@ class Rules {
     const bool has_stopped =
         report_.history.end && (report_.history.end->reason == "early_stopping" ||
                                 report_.history.end->reason == "stopped");
-    if (has_stopped || best->step != last.step || !(last.loss() < 0.995 * before.loss())) return;
+    if (has_stopped || best->step != last.step || !by.IsBetter(score(last), score(before))) return;
     double epochs = 0;
     const bool has_epochs = absl::SimpleAtod(ValueOf(report_, "training.epochs"), &epochs);
     findings_.push_back(
-        {"more_epochs", "The validation loss still fell when training ended.",
-         absl::StrFormat("It fell from %s at step %d to %s at step %d, the last one.",
-                         NumberText(before.loss()), before.step, NumberText(last.loss()),
-                         last.step),
+        {"more_epochs",
+         absl::StrFormat("The validation %s still got better when training ended.", by.name()),
+         absl::StrFormat("It went from %s at step %d to %s at step %d, the last one.",
+                         by.ValueText(before), before.step, by.ValueText(last), last.step),
          "Train for more epochs.",
          TrainWith(absl::StrCat("training.epochs=",
                                 has_epochs && epochs > 0 ? absl::StrCat(2 * epochs) : "N"))});
@@ -298,15 +339,24 @@ class Rules {
     const Interval& loss = label.is_regression() ? label.intervals.rmse : label.intervals.log_loss;
     const bool is_wide = (auc.is_known() && auc.high - auc.low > 0.04) ||
                          (loss.is_known() && loss.high - loss.low > 0.1 * label.loss());
+    const std::string rows = absl::StrCat(label.rows, label.rows == 1 ? " row" : " rows");
+    if (label.rows < Bootstrap::kFewestUnits) {
+      findings_.push_back(
+          {"few_rows",
+           absl::StrCat("The test", Of(report_, label), " has too few rows to judge the model."),
+           absl::StrFormat("It has %s. Fewer than %d tell no interval.", rows,
+                           Bootstrap::kFewestUnits),
+           "Test on more rows.", absl::StrCat("simurgh report ", model_, " --input FILE")});
+      return;
+    }
     if (!is_wide) return;
     findings_.push_back(
         {"few_rows",
          absl::StrCat("The test", Of(report_, label),
                       " has too few rows to tell small differences."),
          auc.is_known() && auc.high - auc.low > 0.04
-             ? absl::StrFormat("With %d rows the AUC is %s.", label.rows, RangeText(auc))
-             : absl::StrFormat("With %d rows the %s is %s.", label.rows, LossName(label),
-                               RangeText(loss)),
+             ? absl::StrFormat("With %s the AUC is %s.", rows, RangeText(auc))
+             : absl::StrFormat("With %s the %s is %s.", rows, LossName(label), RangeText(loss)),
          "Test on more rows.", absl::StrCat("simurgh report ", model_, " --input FILE")});
   }
 

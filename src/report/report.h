@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -73,6 +74,7 @@ struct Report {
   uint64_t samples = 0;                                     // Samples trained.
   double step_time = 0;                                     // In seconds since 1970.
   std::vector<std::pair<std::string, std::string>> config;  // Keys and values.
+  std::map<std::string, std::string> header_names;          // A renamed column's name in files.
   std::vector<std::pair<std::string, uint64_t>> files;      // Files of the checkpoint and bytes.
   TrainingHistory history;
   // Folder of the first training of --refit, whose history it is; else empty.

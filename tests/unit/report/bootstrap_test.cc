@@ -138,8 +138,11 @@ TEST_CASE("Few rows and one class have no interval of the AUC") {
   CHECK_FALSE(bootstrap.Intervals().auc.is_known());
   CHECK(bootstrap.Intervals().log_loss.is_known());
   CHECK(std::isnan(MetricsOf(rows, kBinary).auc));
-  const LabelledRows three = RowsOf(3, /*seed=*/17);
-  CHECK(Bootstrap(three, kBinary).Intervals().log_loss.is_known());
+  CHECK_FALSE(Bootstrap(RowsOf(29, /*seed=*/17), kBinary).Intervals().log_loss.is_known());
+  CHECK(Bootstrap(RowsOf(30, /*seed=*/17), kBinary).Intervals().log_loss.is_known());
+  LabelledRows grouped = RowsOf(300, /*seed=*/17);
+  for (size_t row = 0; row < grouped.size(); ++row) grouped.units[row] = row % 29;
+  CHECK_FALSE(Bootstrap(grouped, kBinary).Intervals().log_loss.is_known());
 }
 
 TEST_CASE("Labels of numbers have an RMSE and its interval") {

@@ -47,8 +47,18 @@ TEST_CASE("Each rule fires in its case, and no other one does") {
              report.importance->columns[0].effects[0].auc = {
                  .mean = 0.45, .standard_error = 0.01, .interval = {0.43, 0.47}};
              report.importance->columns[1].effects[0].auc.mean = 0.01;
+             report.header_names = {{"site", "Site ID"}};
            },
-           "site"},
+           "--skip 'Site ID'"},
+      Case{"overfit",  // The AUC chose the checkpoint, and fell.
+           [](Report& report) {
+             report.step = 400;
+             report.config.emplace_back("training.early_stopping.metric", "auc");
+             for (auto& one : report.history.evaluations) one.metrics["auc"] = 0.8;
+             report.history.evaluations[1].metrics["auc"] = 0.81;
+             report.history.evaluations[3].metrics["auc"] = 0.79;
+           },
+           "AUC was 0.8100 at step 200"},
       Case{"overfit",
            [](Report& report) {
              report.step = 400;
@@ -99,6 +109,12 @@ TEST_CASE("Each rule fires in its case, and no other one does") {
            "from 0.7000 to"},
       Case{"few_rows", [](Report& report) { report.labels[0].intervals.log_loss = {0.3, 0.45}; },
            "log loss"},
+      Case{"few_rows",
+           [](Report& report) {
+             report.labels[0].rows = 3;
+             report.labels[0].intervals = {};
+           },
+           "It has 3 rows. Fewer than 30"},
       Case{"skipped_steps",
            [](Report& report) { report.history.progress.back().skipped_steps = 7; }, "7 of 400"},
       Case{"waiting",
@@ -129,6 +145,12 @@ TEST_CASE("Rules need clear evidence") {
     report.trial = "clicks-model-trial";
     report.step = 400;
     report.history.evaluations[3].metrics["logloss"] = 0.6;
+  }
+  SECTION("a higher loss, where the AUC chose the checkpoint") {
+    report.step = 400;
+    report.config.emplace_back("checkpoint.best_by", "auc");
+    report.history.evaluations[3].metrics["logloss"] = 0.6;
+    for (auto& one : report.history.evaluations) one.metrics["auc"] = 0.8;
   }
   SECTION("a training that was stopped by a user") {
     report.step = 400;
