@@ -72,7 +72,7 @@ if [[ $preset == wheel ]]; then
   fi
   exec services/python/wheel.sh "${programs[@]}"
 fi
-if [[ ! -f build/$preset/build.ninja ]]; then
+if [[ ! build/$preset/build.ninja -nt CMakePresets.json ]]; then
   cmake --preset "$preset"
 fi
 targets=()

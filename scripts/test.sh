@@ -111,7 +111,7 @@ run_tests() {
 }
 
 # Programs with kernels of Highway or oneDNN.
-NUMERIC_TESTS='^(data_.*|table.*|embedding|vector_codec|features|raw_features|nn.*|collective|device_sums|(dense_)?train.*|precision|models|sync_ranks|services|standalone)_test$'
+NUMERIC_TESTS='^(table|embedding|vector_codec|features|nn|nn_device|collective|device_sums|dense_training|train|precision|models|standalone)_test$'
 
 # Makes build/python, which has the packages of tests/requirements.txt. Without it, cases that need them are skipped.
 make_python() {

@@ -60,6 +60,13 @@ function(simurgh_use_precompiled_headers target kind)
   endif()
 endfunction()
 
+# simurgh_compile_alone(SOURCES...)
+# Keeps sources out of unity builds: those that Highway compiles once for each processor, and tests whose local names
+# others of the same program have, too.
+function(simurgh_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # simurgh_library(name SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
 # A static library, target simurgh_<name>.
 function(simurgh_library name)

@@ -14,7 +14,10 @@ set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)  # Libraries and programs share precomp
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
 # No contraction to fused multiply-adds: processes compare results bit by bit.
-add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wno-unused-parameter;-Wno-missing-designated-field-initializers;-ffp-contract=off>")
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wno-unused-parameter;-Wno-missing-designated-field-initializers;-ffp-contract=off>")
+if(NOT CMAKE_UNITY_BUILD)  # There, a local name may shadow one of another source.
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Wshadow>)
+endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Wthread-safety>)
   # Ninja and ccache compare the contents of precompiled headers. Clang would compare times.

@@ -8,18 +8,13 @@
 
 #include "collective/collective.h"
 #include "data/reading/arrow_source.h"
+#include "services/library/table_reader.h"
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/train_report.h"
 #include "train/dense_weights.h"
 #include "train/evaluator.h"
 
 namespace simurgh {
-namespace {
-
-constexpr size_t kBatchRows = 4'096;
-
-}  // namespace
-
 StatusOr<TableEvaluation> EvaluateTable(const ModelVersion& version, Predictor& predictor,
                                         ArrowArrayStream* table,
                                         std::optional<std::span<const float>> outputs) {
@@ -30,7 +25,7 @@ StatusOr<TableEvaluation> EvaluateTable(const ModelVersion& version, Predictor& 
   data.max_bad_share = 1;
   std::vector<bool> is_good;
   const auto tables =
-      NewArrowTableBatcher(data, config.features, kBatchRows,
+      NewArrowTableBatcher(data, config.features, kTableBatchRows,
                            {.on_result = [&](bool in_batch) { is_good.push_back(in_batch); }});
   SIMURGH_RETURN_IF_ERROR(tables->Add(table));
   tables->End();

@@ -39,7 +39,7 @@
 namespace simurgh {
 namespace {
 
-using Version = std::shared_ptr<const ModelVersion>;
+using SharedVersion = std::shared_ptr<const ModelVersion>;
 
 // Leaves new elements as they are in memory, since all are set.
 template <typename T>
@@ -123,11 +123,11 @@ StatusOr<ServingConfig> ServingOf(const simurgh_model_options& options) {
 struct simurgh_model {
   simurgh::Status Open(const simurgh_model_options& options);
   // Waits for the first version whose rows servers have.
-  simurgh::StatusOr<simurgh::Version> AwaitVersion(std::chrono::milliseconds timeout) const;
+  simurgh::StatusOr<simurgh::SharedVersion> AwaitVersion(std::chrono::milliseconds timeout) const;
   simurgh::Status CheckProcess() const { return simurgh::library::CheckProcess("model", process); }
   // Errors: FAILED_PRECONDITION for a version whose inputs differ from the first one's; UNAVAILABLE
   // if the rows of all versions are damaged.
-  simurgh::StatusOr<simurgh::Version> Current();
+  simurgh::StatusOr<simurgh::SharedVersion> Current();
   // Returns a predictor that fits the version. The caller gives it back.
   simurgh::StatusOr<simurgh::Predictor> Take(const simurgh::ModelVersion& version);
   void GiveBack(simurgh::Predictor predictor);
@@ -135,7 +135,7 @@ struct simurgh_model {
   simurgh::Status ReadBatches(const simurgh::ModelVersion& version, simurgh::Predictor& predictor,
                               simurgh::TableReader& tables, bool predicts, simurgh_result* result);
   // Returns a reader of the version's tables. The caller gives it back.
-  std::unique_ptr<simurgh::TableReader> TakeReader(const simurgh::Version& version);
+  std::unique_ptr<simurgh::TableReader> TakeReader(const simurgh::SharedVersion& version);
   void GiveBack(std::unique_ptr<simurgh::TableReader> reader);
   simurgh::Status Rows(const char* feature, std::span<const uint64_t> ids, float* weights,
                        uint8_t* found);
@@ -151,7 +151,7 @@ struct simurgh_model {
   std::optional<simurgh::ClusterConfig> described;    // Its names are in the inputs.
   std::optional<simurgh::InputsView> inputs;
   simurgh::Mutex mutex;
-  simurgh::Version first ABSL_GUARDED_BY(mutex);        // Null once `versions` has loaded one.
+  simurgh::SharedVersion first ABSL_GUARDED_BY(mutex);  // Null once `versions` has loaded one.
   std::optional<uint64_t> fits ABSL_GUARDED_BY(mutex);  // Checksum of a version with these inputs.
   std::vector<simurgh::Predictor> free ABSL_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<simurgh::TableReader>> free_readers ABSL_GUARDED_BY(mutex);
@@ -201,18 +201,20 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
         metrics);
   }
   if (is_remote) {
-    SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version loaded, AwaitVersion(serving.request_timeout));
+    SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion loaded,
+                             AwaitVersion(serving.request_timeout));
     described = loaded->config();
   }
   inputs.emplace(*described, /*rank=*/0, /*has_masks=*/true);
   return absl::OkStatus();
 }
 
-StatusOr<simurgh::Version> simurgh_model::AwaitVersion(std::chrono::milliseconds timeout) const {
+StatusOr<simurgh::SharedVersion> simurgh_model::AwaitVersion(
+    std::chrono::milliseconds timeout) const {
   constexpr std::chrono::milliseconds kPoll{5};
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (true) {
-    if (simurgh::Version version = versions->Current(); version != nullptr) return version;
+    if (simurgh::SharedVersion version = versions->Current(); version != nullptr) return version;
     const std::vector<simurgh::ServedVersions::Refused> refused = versions->RefusedVersions();
     if (!refused.empty()) return absl::FailedPreconditionError(refused.back().reason);
     if (std::chrono::steady_clock::now() > deadline) {
@@ -223,8 +225,8 @@ StatusOr<simurgh::Version> simurgh_model::AwaitVersion(std::chrono::milliseconds
   }
 }
 
-StatusOr<simurgh::Version> simurgh_model::Current() {
-  simurgh::Version current;
+StatusOr<simurgh::SharedVersion> simurgh_model::Current() {
+  simurgh::SharedVersion current;
   {
     const simurgh::MutexLock lock(mutex);
     if (versions != nullptr) current = versions->Current();
@@ -264,7 +266,8 @@ void simurgh_model::GiveBack(simurgh::Predictor predictor) {
   free.push_back(std::move(predictor));
 }
 
-std::unique_ptr<simurgh::TableReader> simurgh_model::TakeReader(const simurgh::Version& version) {
+std::unique_ptr<simurgh::TableReader> simurgh_model::TakeReader(
+    const simurgh::SharedVersion& version) {
   {
     const simurgh::MutexLock lock(mutex);
     while (!free_readers.empty()) {
@@ -284,7 +287,7 @@ void simurgh_model::GiveBack(std::unique_ptr<simurgh::TableReader> reader) {
 Status simurgh_model::Read(ArrowArrayStream* table, bool predicts, simurgh_result* result) {
   SIMURGH_RETURN_IF_ERROR(
       simurgh::library::CheckSize(result->size, sizeof(*result), "simurgh_result"));
-  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion version, Current());
   SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
   std::unique_ptr<simurgh::TableReader> tables = TakeReader(version);
   Status status = tables->Begin(table);
@@ -336,7 +339,7 @@ Status simurgh_model::ReadBatches(const simurgh::ModelVersion& version,
 
 Status simurgh_model::Rows(const char* feature, std::span<const uint64_t> ids, float* weights,
                            uint8_t* found) {
-  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion version, Current());
   const simurgh::ClusterConfig& config = version->config();
   std::string names;
   for (const simurgh::FeatureConfig& one : config.features) {
@@ -356,7 +359,7 @@ Status simurgh_model::Rows(const char* feature, std::span<const uint64_t> ids, f
 Status simurgh_model::Versions(simurgh_checkpoints* list) {
   SIMURGH_RETURN_IF_ERROR(
       simurgh::library::CheckSize(list->size, sizeof(*list), "simurgh_checkpoints"));
-  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion version, Current());
   std::vector<simurgh::ServedVersions::Refused> refused;
   if (versions != nullptr) refused = versions->RefusedVersions();
   SIMURGH_ASSIGN_OR_RETURN(simurgh::VersionsView read,
@@ -371,7 +374,7 @@ Status simurgh_model::Evaluate(ArrowArrayStream* table, const float* outputs, ui
                                simurgh_evaluation* evaluation) {
   SIMURGH_RETURN_IF_ERROR(
       simurgh::library::CheckSize(evaluation->size, sizeof(*evaluation), "simurgh_evaluation"));
-  SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, Current());
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion version, Current());
   SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
   std::optional<std::span<const float>> given;
   if (outputs != nullptr) given.emplace(outputs, count);
@@ -412,7 +415,7 @@ int simurgh_model_inputs(simurgh_model* model, simurgh_inputs* inputs) {
 int simurgh_model_step(simurgh_model* model, uint64_t* step) {
   return simurgh::library::Call([&]() -> Status {
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
-    SIMURGH_ASSIGN_OR_RETURN(const simurgh::Version version, model->Current());
+    SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion version, model->Current());
     *step = version->step();
     return absl::OkStatus();
   });

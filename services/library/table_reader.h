@@ -13,6 +13,9 @@
 
 namespace simurgh {
 
+// Most rows of a batch of a table.
+inline constexpr size_t kTableBatchRows = 4'096;
+
 // Reads tables, one after the other, with the feature processing of a version. Making a reader
 // costs more than reading a few rows.
 //

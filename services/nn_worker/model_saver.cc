@@ -73,7 +73,7 @@ namespace {
 
 using Clock = SaverEnvironment::Clock;
 
-constexpr std::chrono::milliseconds kPollInterval{50};
+constexpr std::chrono::milliseconds kPollPause{50};
 constexpr std::chrono::seconds kLogInterval{5};
 
 bool IsRetryable(const Status& status) {
@@ -200,7 +200,7 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
         spdlog::warn("{} rows: {}; retrying", what, std::string(progress.status().message()));
       }
     }
-    if (!environment.sleep(kPollInterval, stop)) {
+    if (!environment.sleep(kPollPause, stop)) {
       return absl::CancelledError(absl::StrCat(what, " rows: the nn-worker was stopped"));
     }
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::seconds kInterval{1};  // Pause between calls of a ready peer.
 // Least and greatest pause after a call that has failed, which each failure doubles. The client's
 // back-off is added.
-constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kFirstRetryPause{5};
 constexpr std::chrono::milliseconds kLastPause{100};
 constexpr std::chrono::seconds kPatience{1};  // Maximum wait for a connection.
 constexpr std::chrono::seconds kTimeout{5};   // Maximum wait for an answer.
@@ -72,7 +72,7 @@ PeerMonitor::PeerMonitor(DaemonContext& context, std::vector<Peer> peers) : cont
 }
 
 rpc::awaitable<void> PeerMonitor::Watch(Watched& watched) {
-  rpc::Clock::duration retry_pause = kFirstPause;
+  rpc::Clock::duration retry_pause = kFirstRetryPause;
   while (!stopped_) {
     rpc::CallOptions options(rpc::Clock::now() + kTimeout);
     options.patience = kPatience;
@@ -86,7 +86,7 @@ rpc::awaitable<void> PeerMonitor::Watch(Watched& watched) {
     }
     Note(watched, status);
     const rpc::Clock::duration pause = status.ok() ? rpc::Clock::duration(kInterval) : retry_pause;
-    retry_pause = status.ok() ? rpc::Clock::duration(kFirstPause)
+    retry_pause = status.ok() ? rpc::Clock::duration(kFirstRetryPause)
                               : std::min<rpc::Clock::duration>(2 * retry_pause, kLastPause);
     co_await stop_->Wait(rpc::Clock::now() + pause);
   }

@@ -20,7 +20,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kCheckpointNotes[] =
     R"(The first nn-worker of CONFIG saves the model before the next batch that it reads. Training
 continues meanwhile. The command waits, and prints the path of the checkpoint on stdout. A
 training whose last save has failed saves again, and ends. With --directory it saves to another
@@ -101,7 +101,8 @@ ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
       "directory", po::value(&directory)->value_name("FOLDER"),
       "save to FOLDER, once the save of the end to checkpoint.directory has failed");
   return RunConfigCommand(
-      argc, argv, {"checkpoint: saves the model of a running training", kCheckpointUsage, kNotes},
+      argc, argv,
+      {"checkpoint: saves the model of a running training", kCheckpointUsage, kCheckpointNotes},
       options, [&](const ConfigArguments& config) {
         if (!directory.empty()) directory = std::filesystem::absolute(directory).lexically_normal();
         return Save(config, directory, json);

@@ -41,7 +41,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kDoctorNotes[] =
     R"(Checks this machine: huge pages, limits, memory. With CONFIG also the file, its names, ports,
 folders and memory, and the daemons: which run, versions, configurations, readiness, clocks,
 checkpoints, skipped data, memory and skew. Each line is ok, warn or error; what follows a
@@ -478,7 +478,7 @@ ExitCode RunDoctorCommand(int argc, const char* const* argv) {
                         "override a key of CONFIG; may be repeated")(
       "json", po::bool_switch(&json), "print a JSON array of findings");
   const CommandHelp help{"doctor: looks for what is wrong with a machine and a cluster",
-                         kDoctorUsage, kNotes};
+                         kDoctorUsage, kDoctorNotes};
   return RunCommand(argc, argv, help, options, 1, [&](const std::vector<std::string>& words) {
     Doctor doctor;
     doctor.CheckMachine();

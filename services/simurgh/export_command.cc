@@ -156,7 +156,7 @@ Status FeatureExport::Add(Batch batch) {
 
 namespace po = boost::program_options;
 
-struct Options {
+struct ExportOptions {
   CheckpointChoice checkpoint;
   std::string output;
   std::vector<std::string> overrides;
@@ -183,7 +183,7 @@ several labels, as `simurgh predict` writes them. The model's metadata `network`
 the columns in JSON: src/model/FORMAT.md.
 )";
 
-StatusOr<ExitCode> ExportOnnx(const Options& options) {
+StatusOr<ExitCode> ExportOnnx(const ExportOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
                            ConfigOfModel(checkpoint, options.overrides));
@@ -261,7 +261,7 @@ Status ExportTable(const Checkpoint& checkpoint, const TableExport& table,
   return file->Finish();
 }
 
-StatusOr<ExitCode> ExportEmbeddings(const Options& options) {
+StatusOr<ExitCode> ExportEmbeddings(const ExportOptions& options) {
   constexpr char kTable[] = "{table}";
   SIMURGH_ASSIGN_OR_RETURN(const auto ids, ReadIds(options.ids));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
@@ -293,7 +293,7 @@ Bad rows are left out; stderr has their number and the first reasons. The folder
 needs room for twice its size.
 )";
 
-StatusOr<ExitCode> ExportFeatures(const Options& options) {
+StatusOr<ExitCode> ExportFeatures(const ExportOptions& options) {
   constexpr size_t kBatchRows = 1'024;
   if (options.input.empty()) return OptionProblem("--input is missing");
   const bool is_npz = options.output.ends_with(".npz");
@@ -336,12 +336,12 @@ StatusOr<ExitCode> ExportFeatures(const Options& options) {
   return ExitCode::kOk;
 }
 
-void AddOverrides(po::options_description& options, Options& own) {
+void AddOverrides(po::options_description& options, ExportOptions& own) {
   options.add_options()("set", po::value(&own.overrides)->value_name("KEY=VALUE"),
                         "change a configuration key, such as the path of a vocabulary; may repeat");
 }
 
-void AddEmbeddingsOptions(po::options_description& options, Options& own) {
+void AddEmbeddingsOptions(po::options_description& options, ExportOptions& own) {
   options.add_options()("table", po::value(&own.table)->value_name("TABLE"),
                         "export only this table")("ids", po::value(&own.ids)->value_name("IDS"),
                                                   "export only rows of these ids")(
@@ -349,7 +349,7 @@ void AddEmbeddingsOptions(po::options_description& options, Options& own) {
       "also export uses, recency and the optimizer's state");
 }
 
-void AddFeaturesOptions(po::options_description& options, Options& own) {
+void AddFeaturesOptions(po::options_description& options, ExportOptions& own) {
   options.add_options()("input", po::value(&own.input)->value_name("FILE"),
                         "read rows from FILE; -: stdin")(
       "allow-plugins", po::bool_switch(&own.allow_plugins), kAllowPlugins)(
@@ -361,8 +361,8 @@ void AddFeaturesOptions(po::options_description& options, Options& own) {
 struct Action {
   const char* name;
   const char* notes;
-  void (*add_options)(po::options_description& options, Options& own);
-  StatusOr<ExitCode> (*run)(const Options& options);
+  void (*add_options)(po::options_description& options, ExportOptions& own);
+  StatusOr<ExitCode> (*run)(const ExportOptions& options);
 };
 
 constexpr std::array kActions = {
@@ -370,20 +370,20 @@ constexpr std::array kActions = {
     Action{"embeddings", kEmbeddingsNotes, AddEmbeddingsOptions, ExportEmbeddings},
     Action{"features", kFeaturesNotes, AddFeaturesOptions, ExportFeatures}};
 
-constexpr char kNotes[] =
+constexpr char kExportNotes[] =
     R"(simurgh export ACTION --help describes an action. A file appears when it is complete.
 
 Exit codes: 0 done, 2 bad arguments or configuration, 3 damaged or failed otherwise.
 )";
 
 ExitCode Run(const Action* action, int argc, const char* const* argv) {
-  Options own;
+  ExportOptions own;
   po::options_description options("Options");
   own.checkpoint.AddTo(options);
   options.add_options()("output", po::value(&own.output)->value_name("FILE"), "write FILE");
   if (action != nullptr) action->add_options(options, own);
   const CommandHelp help{"export: writes a trained model for other programs", kExportUsage,
-                         action == nullptr ? kNotes : action->notes};
+                         action == nullptr ? kExportNotes : action->notes};
   const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
     if (action == nullptr) {
       return OptionProblem(absl::StrCat("export: '", words.empty() ? "" : words[0],

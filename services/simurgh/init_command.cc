@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kNotes[] =
+constexpr char kInitNotes[] =
     R"(DATA is a CSV file with a header, JSON lines, libsvm, libffm or Criteo's rows. Gzip and zstd
 may compress these. Or DATA is a Parquet or Arrow file, or a folder of Parquet files. Cells of
 CSV are separated by ',', ';', '|' or tabs. The text is UTF-8. The label has two values, such as
@@ -56,7 +56,7 @@ Examples:
 Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.
 )";
 
-struct Options {
+struct InitOptions {
   std::string data;
   std::string test;
   std::string output;  // Path of the configuration.
@@ -163,7 +163,7 @@ void PrintTimes(const DataGuess& guess) {
 }
 
 // Errors: INVALID_ARGUMENT if one of the paths to write is the path of the data.
-Status CheckIsNotData(const std::vector<std::string>& paths, const Options& options) {
+Status CheckIsNotData(const std::vector<std::string>& paths, const InitOptions& options) {
   for (const std::string& path : paths) {
     for (const std::string& data : {options.data, options.test}) {
       std::error_code ignored;
@@ -195,7 +195,7 @@ void PrintCounts(const std::string& path, const ColumnConfig& label, const RowCo
   std::cout << "\n";
 }
 
-StatusOr<SplitCounts> Split(const DataGuess& guess, const Options& options, SplitFiles& files) {
+StatusOr<SplitCounts> Split(const DataGuess& guess, const InitOptions& options, SplitFiles& files) {
   SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitData(guess, options.data, files));
   PrintCounts(options.data, guess.label().config, counts.all);
   const bool is_by_time = guess.time_column.has_value();
@@ -223,7 +223,7 @@ StatusOr<SplitCounts> Split(const DataGuess& guess, const Options& options, Spli
 
 // Reads the test file. Copies Parquet and Arrow data to `copy`. has_bad_rows: receives whether
 // training must skip some rows.
-Status ReadTest(const DataGuess& guess, const Options& options, const std::string& copy,
+Status ReadTest(const DataGuess& guess, const InitOptions& options, const std::string& copy,
                 bool& has_bad_rows) {
   const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
   SIMURGH_ASSIGN_OR_RETURN(const RowCounts counts, copy.empty()
@@ -253,7 +253,7 @@ Status Write(const std::string& path, const std::string& text) {
 }
 
 // Sets the path of the configuration unless it is given.
-Status ChooseOutput(Options& options) {
+Status ChooseOutput(InitOptions& options) {
   if (!options.output.empty()) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(const std::string folder, FolderFor(options.data));
   options.output = fs::path(folder) / (StemOf(options.data) + ".yaml");
@@ -266,7 +266,7 @@ Status ChooseOutput(Options& options) {
 
 // Detects a configuration that is refused, before the rows are copied. Lowers the number of
 // features until their settings are within the limits.
-Status FitConfig(const DataGuess& guess, const Options& options, StarterOptions& of_all) {
+Status FitConfig(const DataGuess& guess, const InitOptions& options, StarterOptions& of_all) {
   if (!fs::is_regular_file(options.data)) return absl::OkStatus();
   StarterOptions about = of_all;
   about.train = about.test = fs::absolute(options.data);  // The check needs files that exist.
@@ -287,7 +287,7 @@ std::vector<std::string> NamesIn(std::string_view text) {
 }
 
 // Writes a configuration that trains on topics of Kafka, whose records are like the rows.
-StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const Options& options) {
+StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const InitOptions& options) {
   constexpr uint64_t kRows = 5'000'000;  // The unknown number of a stream's rows is taken as large.
   if (guess.table.format != DataConfig::Format::kJson) {
     return absl::InvalidArgumentError(
@@ -310,7 +310,7 @@ StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const Options& options
   return ExitCode::kOk;
 }
 
-StatusOr<ExitCode> Init(Options options) {
+StatusOr<ExitCode> Init(InitOptions options) {
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const fs::path data = options.data;
   SIMURGH_ASSIGN_OR_RETURN(const DataGuess guess, GuessData(options.data, options.guess));
@@ -385,7 +385,7 @@ StatusOr<ExitCode> Init(Options options) {
 
 ExitCode RunInitCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  Options own;
+  InitOptions own;
   po::options_description options("Options");
   GuessOptions& guess = own.guess;
   const auto column = [](std::string* name) { return po::value(name)->value_name("COLUMN"); };
@@ -415,7 +415,8 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
       "localhost:9092/clicks; copies no rows")("force", po::bool_switch(&own.force),
                                                "replace existing files")("rows", rows(),
                                                                          "older name of --sample");
-  const CommandHelp help{"init: writes a configuration that trains on a file", kInitUsage, kNotes};
+  const CommandHelp help{"init: writes a configuration that trains on a file", kInitUsage,
+                         kInitNotes};
   const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
     if (words.empty()) return OptionProblem("init: DATA is missing");
     if (guess.max_rows == 0) return OptionProblem("--sample 0 is out of range; use 1 or more");

@@ -56,7 +56,7 @@ constexpr Command kCommands[] = {
     {"completion", kCompletionUsage, RunCompletionCommand},
 };
 
-constexpr char kNotes[] = "simurgh COMMAND --help describes a command.\n";
+constexpr char kMainNotes[] = "simurgh COMMAND --help describes a command.\n";
 
 // Handles --help, --version and words that are no command. Errors: INVALID_ARGUMENT for the latter.
 Status RunWithoutCommand(int argc, const char* const* argv) {
@@ -78,8 +78,8 @@ Status RunWithoutCommand(int argc, const char* const* argv) {
       "print names, types, labels and meanings of all metrics, with tabs between them, and exit")(
       "version", "print the version");
   std::vector<std::string> words;
-  const StatusOr<bool> runs =
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
+  const StatusOr<bool> runs = ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kMainNotes},
+                                               options, std::cout, &words);
   if (!runs.ok()) return runs.status();
   if (!*runs) return absl::OkStatus();
   if (describes_metrics) {

@@ -17,7 +17,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kModelNotes[] =
     R"(MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and merge
 also take a checkpoint's folder, MODEL/step-N. merge writes a checkpoint, with those that it
 continues, as a full one into the new model OUT. seal renews the checksums of manifests that
@@ -151,8 +151,9 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
   boost::program_options::options_description options("Options");
   bool json = false;
   AddJsonOption(options, &json);
-  return RunCommand(argc, argv, {"model: shows and checks trained models", kModelUsage, kNotes},
-                    options, 3, [&](const auto& words) { return Run(words, json); });
+  return RunCommand(argc, argv,
+                    {"model: shows and checks trained models", kModelUsage, kModelNotes}, options,
+                    3, [&](const auto& words) { return Run(words, json); });
 }
 
 }  // namespace simurgh

@@ -46,7 +46,7 @@ namespace simurgh {
 
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kPlanNotes[] =
     R"(Prints the memory of each embedding-ps and the size of a full checkpoint. Prints the bytes of
 calls in a step of all ranks, too. Needs no daemon. If the data can be read, the bytes are those
 of the first 200,000 samples. Otherwise they are an upper bound, in which all ids of a batch
@@ -683,8 +683,8 @@ ExitCode RunPlanCommand(int argc, const char* const* argv) {
     }
     return Run(parsed);
   };
-  return RunCommand(argc, argv, {"plan: estimates what a configuration needs", kPlanUsage, kNotes},
-                    options,
+  return RunCommand(argc, argv,
+                    {"plan: estimates what a configuration needs", kPlanUsage, kPlanNotes}, options,
                     /*most_words=*/1, run);
 }
 

@@ -51,7 +51,7 @@ constexpr char kUsage[] =
   simurgh predict --model MODEL --input FILE --importance
 )";
 
-constexpr char kNotes[] =
+constexpr char kPredictNotes[] =
     R"(The input is a file, a folder, whose files are read by name, or a pattern in quotes. Of
 Parquet data it may be a URI. It has the format of the training data. If columns have names, the
 ending tells the format: .csv, .tsv, .json, .jsonl, .ndjson, .parquet, .arrow, also with .gz or
@@ -86,7 +86,7 @@ Exit codes:
   3  damaged, missing or failed otherwise
 )";
 
-struct Options {
+struct PredictOptions {
   CheckpointChoice checkpoint;
   std::string input;
   std::string output;  // Path of the predictions; empty: none.
@@ -102,7 +102,7 @@ struct Options {
   bool allow_plugins = false;
 };
 
-std::string HeaderOf(const Options& options, const std::vector<std::string>& labels) {
+std::string HeaderOf(const PredictOptions& options, const std::vector<std::string>& labels) {
   std::vector<std::string> names = options.columns;
   std::ranges::move(OutputNames(labels), std::back_inserter(names));
   std::string header;
@@ -125,7 +125,7 @@ Status CheckNames(const std::vector<std::string>& columns, const std::vector<std
   return absl::OkStatus();
 }
 
-Status CheckColumns(const Options& options, const DataConfig& data) {
+Status CheckColumns(const PredictOptions& options, const DataConfig& data) {
   if (options.columns.empty()) return absl::OkStatus();
   return RowText::Create(data, options.columns).status();
 }
@@ -181,7 +181,7 @@ void PrintImportance(const Importance& importance, const std::vector<std::string
   }
 }
 
-StatusOr<ExitCode> RunImportance(const Options& options,
+StatusOr<ExitCode> RunImportance(const PredictOptions& options,
                                  const std::shared_ptr<const ModelVersion>& model,
                                  const PredictInput& input, uint32_t threads) {
   const std::vector<std::string>& labels = model->format().labels;
@@ -222,7 +222,7 @@ StatusOr<ExitCode> RunImportance(const Options& options,
   return ExitCode::kOk;
 }
 
-StatusOr<ExitCode> Predict(Options options) {
+StatusOr<ExitCode> Predict(PredictOptions options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed pipe returns the error.
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, PredictThreads(options.threads));
@@ -302,7 +302,7 @@ StatusOr<ExitCode> Predict(Options options) {
 
 ExitCode RunPredictCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  Options own;
+  PredictOptions own;
   std::string columns;
   std::string groups;
   po::options_description options("Options");
@@ -364,8 +364,9 @@ ExitCode RunPredictCommand(int argc, const char* const* argv) {
     }
     return Predict(own);
   };
-  return RunCommand(argc, argv, {"predict: predicts rows with a trained model", kUsage, kNotes},
-                    options, 0, run);
+  return RunCommand(argc, argv,
+                    {"predict: predicts rows with a trained model", kUsage, kPredictNotes}, options,
+                    0, run);
 }
 
 }  // namespace simurgh

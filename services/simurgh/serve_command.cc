@@ -25,7 +25,7 @@ namespace {
 
 constexpr char kUsage[] = "  simurgh serve --model MODEL [CONFIG] [options]\n";
 
-constexpr char kNotes[] =
+constexpr char kServeNotes[] =
     R"(Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file
 with the section `serving`; with rows of other hosts, `rpc` is read, too. Prints one line when
 it listens. SIGTERM and SIGINT answer the requests that have arrived, then end. SIGHUP reads the
@@ -40,7 +40,7 @@ Exit codes: 0 stopped, 2 bad arguments or configuration, 3 failed otherwise, 130
 
 constexpr char kSection[] = "serving.";
 
-struct Options {
+struct ServeOptions {
   std::string config;                  // Path of CONFIG; empty: none.
   std::vector<std::string> overrides;  // See LoadServingConfig().
   std::string log_level = "info";
@@ -52,7 +52,7 @@ std::string Override(const char* key, const std::string& value) {
   return absl::StrCat(kSection, key, "=", YamlText(value));
 }
 
-StatusOr<ServingConfig> LoadConfig(const Options& options) {
+StatusOr<ServingConfig> LoadConfig(const ServeOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(ServingConfig config,
                            LoadServingConfig(options.config, options.overrides));
   if (config.model.empty()) return OptionProblem("--model is missing, and serving.model");
@@ -70,7 +70,7 @@ Status CheckNewest(const std::string& path) {
   return checkpoint.ok() ? CheckHasNetwork(*checkpoint) : absl::OkStatus();
 }
 
-StatusOr<ExitCode> Serve(const Options& options) {
+StatusOr<ExitCode> Serve(const ServeOptions& options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("serve", options.log_level, options.log_format));
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed connection fails instead.
   SIMURGH_ASSIGN_OR_RETURN(const ServingConfig config, LoadConfig(options));
@@ -88,7 +88,7 @@ StatusOr<ExitCode> Serve(const Options& options) {
 
 ExitCode RunServeCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  Options own;
+  ServeOptions own;
   std::string model;
   std::string listen;
   po::options_description options("Options");
@@ -112,8 +112,8 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
     return Serve(own);
   };
   return RunCommand(argc, argv,
-                    {"serve: predicts rows that clients send over HTTP", kUsage, kNotes}, options,
-                    1, run);
+                    {"serve: predicts rows that clients send over HTTP", kUsage, kServeNotes},
+                    options, 1, run);
 }
 
 }  // namespace simurgh

@@ -22,7 +22,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kStatusNotes[] =
     R"(Reads the metrics of every daemon of CONFIG, twice at an interval of one second.
 Prints a line for each: state, rows, resident memory, samples per second, mean staleness in
 steps, queue and last checkpoint. The queue has an nn-worker's batches read ahead, batches of
@@ -122,8 +122,8 @@ ExitCode RunStatusCommand(int argc, const char* const* argv) {
                         "print again and again, until it is interrupted");
   AddJsonOption(options, &json);
   return RunConfigCommand(
-      argc, argv, {"status: shows the daemons of a configuration", kStatusUsage, kNotes}, options,
-      [&](const ConfigArguments& config) { return Show(config, watch, json); });
+      argc, argv, {"status: shows the daemons of a configuration", kStatusUsage, kStatusNotes},
+      options, [&](const ConfigArguments& config) { return Show(config, watch, json); });
 }
 
 }  // namespace simurgh

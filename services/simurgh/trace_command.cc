@@ -29,7 +29,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kTraceNotes[] =
     R"(Records the daemons of CONFIG, which run, at their `metrics` addresses. Writes one
 trace with a process per daemon: stages of batches, and calls, which arrows connect with their
 handling in another daemon. Calls and stages of a batch have one trace id. Times are of one
@@ -183,7 +183,7 @@ ExitCode RunTraceCommand(int argc, const char* const* argv) {
       "output", po::value(&output)->default_value("trace.json")->value_name("FILE"),
       "write the trace to FILE");
   return RunConfigCommand(
-      argc, argv, {"trace: records what all daemons do", kTraceUsage, kNotes}, options,
+      argc, argv, {"trace: records what all daemons do", kTraceUsage, kTraceNotes}, options,
       [&](const ConfigArguments& config) { return Record(config, seconds, output); });
 }
 

@@ -32,7 +32,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kTrainNotes[] =
     R"(Starts every daemon that CONFIG lists: embedding-ps, embedding-worker, loaders and nn-worker.
 The programs are in the folder of simurgh. The daemons share a new token, so that other users
 of the machine cannot use them. Shows the log of the first nn-worker on stderr; on a terminal
@@ -342,7 +342,7 @@ ExitCode RunTrainCommand(int argc, const char* const* argv) {
   };
   return RunConfigCommand(argc, argv,
                           {"train: runs all daemons of a configuration on this machine and trains",
-                           kTrainUsage, kNotes},
+                           kTrainUsage, kTrainNotes},
                           options, run);
 }
 

@@ -22,7 +22,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kNotes[] =
+constexpr char kTuneNotes[] =
     R"(Trains CONFIG several times with other settings, and keeps the best ones by data.validation.
 The metric is that of training.early_stopping. Rows of data.test choose nothing. Optuna proposes
 the settings (a tree-structured Parzen estimator), and ends trials that fall behind (ASHA).
@@ -150,7 +150,7 @@ ExitCode RunTuneCommand(int argc, const char* const* argv) {
     return ExitCode::kOk;
   };
   return RunConfigCommand(
-      argc, argv, {"tune: searches better settings by training many times", kTuneUsage, kNotes},
+      argc, argv, {"tune: searches better settings by training many times", kTuneUsage, kTuneNotes},
       options, run);
 }
 

@@ -45,7 +45,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kNotes[] =
+constexpr char kUpdateNotes[] =
     R"(Continues the model of a folder with the configuration that the folder has. The files of the
 training are not needed. First the command tests the model on the new rows: before_auc and
 before_logloss in the last line. Then the model trains on each new row once, and is saved in
@@ -434,10 +434,10 @@ ExitCode RunUpdateCommand(int argc, const char* const* argv) {
     parsed.model = words[0];
     return Update(parsed);
   };
-  return RunCommand(
-      argc, argv,
-      {"update: trains a model on new rows, with its own configuration", kUpdateUsage, kNotes},
-      options, 1, run);
+  return RunCommand(argc, argv,
+                    {"update: trains a model on new rows, with its own configuration", kUpdateUsage,
+                     kUpdateNotes},
+                    options, 1, run);
 }
 
 }  // namespace simurgh

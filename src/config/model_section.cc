@@ -14,7 +14,6 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kMaxTowers = 256;
-constexpr uint32_t kMaxExperts = 64;
 constexpr NumberRange kSmoothing{0.0F, 0.999F, "number from 0 to 0.999"};
 constexpr char kDense[] = "dense";
 constexpr char kEmbeddings[] = "embeddings";

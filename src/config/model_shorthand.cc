@@ -177,7 +177,6 @@ namespace {
 using Named = ModelShorthand::Kind;
 
 constexpr uint32_t kMaxCrossLayers = 64;
-constexpr uint32_t kMaxExperts = 64;
 constexpr uint32_t kMaxLevels = 8;
 constexpr char kDefaultLayers[] = "[{linear: 64}, relu, {linear: 32}, relu]";
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +14,13 @@
 #include "config/serving_config.h"
 
 namespace simurgh {
+
+// Bounds of the times that a daemon waits for another program.
+inline constexpr std::chrono::milliseconds kShortest{1};
+inline constexpr std::chrono::milliseconds kLongest = std::chrono::minutes(60);
+
+// Most experts of a mixture.
+inline constexpr uint32_t kMaxExperts = 64;
 
 // Reads `plugin` of a feature or derived column; resolves its path in `folder`. max_ids: or null.
 void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, uint32_t* max_ids);

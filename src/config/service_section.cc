@@ -26,8 +26,6 @@ constexpr size_t kMaxLoaders = 1'024;
 constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxNumaNode = 1'023;
 constexpr uint32_t kMaxCudaDevice = 255;
-constexpr milliseconds kShortest{1};
-constexpr milliseconds kLongest = minutes(60);
 const std::vector<std::pair<std::string, RowPrecision>> kRowPrecisions = {
     {"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}};
 

@@ -25,8 +25,6 @@ using std::chrono::milliseconds;
 
 constexpr char kSection[] = "serving";
 constexpr char kLatest[] = "latest";
-constexpr milliseconds kShortest{1};
-constexpr milliseconds kLongest = std::chrono::minutes(60);
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
 
 void ReadVersion(MapReader& in, ServingConfig* config) {

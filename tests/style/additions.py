@@ -152,7 +152,7 @@ def main():
 
         sources = ["src/config/table_section.cc", "src/config/feature_section.cc", "src/config/defaults.cc",
                    "src/table/update_rules.cc", "src/table/simd/row_update.cc", "src/embedding/pooling.cc"]
-        for source in sources:
+        for source in sources:  # The build must compile these alone: see simurgh_compile_alone.
             compiler = compile_as(by_file[str(root / source)], tree / source)
         compile_as(by_file[str(root / "src/table/update_rules.cc")], tree / "src/added.cc")
         program = tree / "added"

@@ -17,10 +17,9 @@ fail() { echo "cuda_build: $*" >&2; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Only what CUDA changes: the backend, with a test and a bench that link it, and the objects that know of CUDA.
+# Only what CUDA changes: the backend, with a test and a bench that link it, and the library that knows of CUDA.
 # nn-worker has no code of its own for CUDA. The test of a training would link everything; every preset compiles it.
-scripts/build.sh cuda nn_cuda_test bench_nn_cuda simurgh_nn_backend \
-  src/telemetry/CMakeFiles/simurgh_telemetry.dir/timeline.cc.o
+scripts/build.sh cuda nn_cuda_test bench_nn_cuda simurgh_nn_backend simurgh_telemetry
 command_of() { jq --raw-output ".[] | select(.file | endswith(\"/$1\")).command" build/cuda/compile_commands.json; }
 
 # refused MESSAGE CODE: the kernels' options refuse the code.

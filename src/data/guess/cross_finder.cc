@@ -9,17 +9,10 @@
 
 #include "absl/container/flat_hash_map.h"
 
-#include "base/hash.h"
+#include "data/guess/folds.h"
 #include "data/processing/numbers.h"
 
 namespace simurgh {
-namespace {
-
-constexpr size_t kFolds = 4;
-
-size_t FoldOf(size_t row) { return Mix64(row + 0x9e3779b97f4a7c15ULL) % kFolds; }
-
-}  // namespace
 
 void CrossFinder::AddColumn(size_t column, std::vector<uint32_t> values) {
   columns_.push_back({.number = column, .values = std::move(values)});

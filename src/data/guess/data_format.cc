@@ -24,7 +24,7 @@ namespace {
 using Format = DataConfig::Format;
 
 // Returns the parts of a line between blanks or tabs.
-std::vector<std::string_view> WordsOf(std::string_view line) {
+std::vector<std::string_view> PartsOf(std::string_view line) {
   std::vector<std::string_view> words;
   for (const absl::string_view word : absl::StrSplit(absl::string_view(line.data(), line.size()),
                                                      absl::ByAnyChar(" \t"), absl::SkipEmpty())) {
@@ -45,7 +45,7 @@ bool IsPair(std::string_view word, size_t integers) {
 
 // Returns whether a line is a label and pairs, perhaps with a comment.
 bool HasPairs(std::string_view line, size_t integers) {
-  const std::vector<std::string_view> words = WordsOf(line);
+  const std::vector<std::string_view> words = PartsOf(line);
   if (words.empty() || words[0].starts_with('#')) return true;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with('#')) break;
@@ -139,7 +139,7 @@ StatusOr<Format> FormatOfLines(const std::vector<std::string>& lines) {
 
 uint32_t FieldsOf(std::string_view line) {
   uint64_t fields = 1;
-  for (const std::string_view word : WordsOf(line)) {
+  for (const std::string_view word : PartsOf(line)) {
     if (word.starts_with('#')) break;
     const size_t colon = word.find(':');
     if (colon == word.npos) continue;

@@ -56,7 +56,7 @@ bool IsText(std::string_view line) {
 }
 
 // Collects the keys of JSON objects.
-class Keys final : public JsonEvents {
+class KeyCollector final : public JsonEvents {
  public:
   // Adds the keys of a row. Errors: those of ParseJson.
   Status Add(std::string_view row) {
@@ -102,7 +102,7 @@ class Keys final : public JsonEvents {
 StatusOr<std::vector<ColumnConfig>> JsonColumns(const DataConfig& table, const std::string& path,
                                                 uint64_t max_rows) {
   SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(table, {path}));
-  Keys keys;
+  KeyCollector keys;
   Status first_problem;
   for (uint64_t rows = 0; rows < max_rows; ++rows) {
     SIMURGH_ASSIGN_OR_RETURN(const auto line, lines.Next());

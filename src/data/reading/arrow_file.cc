@@ -30,7 +30,7 @@ constexpr char kVariable[] = "SIMURGH_ARROW_MODULE";
 constexpr std::string_view kUnix = "unix:";
 
 // Room for a message of the module.
-class Message {
+class ModuleMessage {
  public:
   simurgh_arrow_message* room() { return &room_; }
 
@@ -208,20 +208,20 @@ class ModuleFile final : public ArrowFile {
 
   StatusOr<ArrowOwner<ArrowSchema>> Schema() override {
     ArrowOwner<ArrowSchema> schema;
-    Message message;
+    ModuleMessage message;
     SIMURGH_RETURN_IF_ERROR(message.Of(module_.schema(reader_, schema.get(), message.room())));
     return schema;
   }
   StatusOr<ArrowOwner<ArrowSchema>> Select(std::span<const size_t> columns) override {
     ArrowOwner<ArrowSchema> types;
-    Message message;
+    ModuleMessage message;
     SIMURGH_RETURN_IF_ERROR(message.Of(
         module_.select(reader_, columns.data(), columns.size(), types.get(), message.room())));
     return types;
   }
   StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() override {
     ArrowOwner<ArrowArray> rows;
-    Message message;
+    ModuleMessage message;
     const simurgh_arrow_result result = module_.next(reader_, rows.get(), message.room());
     if (result == SIMURGH_ARROW_END) return std::nullopt;
     SIMURGH_RETURN_IF_ERROR(message.Of(result));
@@ -232,7 +232,7 @@ class ModuleFile final : public ArrowFile {
 
  private:
   Status Open(const simurgh_arrow_input& input) {
-    Message message;
+    ModuleMessage message;
     return message.Of(module_.open(&input, &reader_, message.room()));
   }
 
@@ -323,7 +323,7 @@ Status TableFile::Failure(const char* what) {
 StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri) {
   SIMURGH_ASSIGN_OR_RETURN(const simurgh_arrow_module* module, ArrowModule());
   std::vector<RemoteFile> files;
-  Message message;
+  ModuleMessage message;
   const auto found = [](void* context, const simurgh_arrow_file* file) {
     static_cast<std::vector<RemoteFile>*>(context)->push_back(
         {.path = file->path, .bytes = file->bytes, .modified_ns = file->modified_ns});
