@@ -70,6 +70,8 @@ class Layer(torch.nn.Module):
             return x * (p + (1 - p) * self.slope)
         if kind == "layer_norm":
             return torch.nn.functional.layer_norm(x, x.shape[1:], self.scale, self.shift, self.config["epsilon"])
+        if kind == "l2_norm":
+            return torch.nn.functional.normalize(x, dim=1)
         if kind == "cross":
             product = x @ self.weight if self.config["rank"] == 0 else x @ self.down @ self.up
             return origin * (product + self.bias) + x

@@ -69,6 +69,7 @@ LayerShape ShapeOf(const LayerConfig& layer, size_t width, size_t tower_width) {
     }
     case Kind::kBatchNorm:
     case Kind::kLayerNorm:
+    case Kind::kL2Norm:
     case Kind::kRelu:
     case Kind::kGelu:
     case Kind::kSilu:

@@ -13,6 +13,7 @@ struct LayerConfig {
     kLinear,
     kBatchNorm,
     kLayerNorm,
+    kL2Norm,
     kRelu,
     kGelu,
     kSilu,
@@ -57,10 +58,10 @@ struct LayerConfig {
 
 // Names in YAML and in descriptions, indexed by LayerConfig::Kind.
 inline constexpr std::array kLayerNames = {
-    "linear",  "batch_norm", "layer_norm", "relu",          "gelu",    "silu",    "tanh",
-    "sigmoid", "gate",       "prelu",      "dice",          "dropout", "dot",     "cross",
-    "fm",      "sum",        "product",    "bilinear",      "joint",   "softmax", "mix",
-    "mean",    "last",       "attention",  "self_attention"};
+    "linear", "batch_norm", "layer_norm", "l2_norm",   "relu",          "gelu",    "silu",
+    "tanh",   "sigmoid",    "gate",       "prelu",     "dice",          "dropout", "dot",
+    "cross",  "fm",         "sum",        "product",   "bilinear",      "joint",   "softmax",
+    "mix",    "mean",       "last",       "attention", "self_attention"};
 inline const char* NameOf(LayerConfig::Kind kind) { return kLayerNames[static_cast<size_t>(kind)]; }
 
 // Returns whether the layer reads sequences: the first of a tower whose last inputs are raw

@@ -24,10 +24,10 @@ using Kind = LayerConfig::Kind;
 
 constexpr size_t kMaxLayers = 256;
 // Layers that a file may name by a word.
-constexpr std::array kWords = {Kind::kBatchNorm, Kind::kLayerNorm, Kind::kRelu,    Kind::kGelu,
-                               Kind::kSilu,      Kind::kTanh,      Kind::kSigmoid, Kind::kGate,
-                               Kind::kPrelu,     Kind::kDice,      Kind::kSoftmax, Kind::kCross,
-                               Kind::kSum,       Kind::kMean,      Kind::kLast};
+constexpr std::array kWords = {Kind::kBatchNorm, Kind::kLayerNorm, Kind::kL2Norm, Kind::kRelu,
+                               Kind::kGelu,      Kind::kSilu,      Kind::kTanh,   Kind::kSigmoid,
+                               Kind::kGate,      Kind::kPrelu,     Kind::kDice,   Kind::kSoftmax,
+                               Kind::kCross,     Kind::kSum,       Kind::kMean,   Kind::kLast};
 
 // Layers that a file may name by a key.
 constexpr std::array kKeys = {Kind::kLinear,  Kind::kBatchNorm, Kind::kLayerNorm,    Kind::kDice,

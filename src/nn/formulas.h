@@ -145,6 +145,27 @@ SIMURGH_HOST_DEVICE inline float InverseDeviation(float variance, float epsilon)
       1.0 / std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
 }
 
+// A row divided by max(its Euclidean norm, 1e-12), as torch.nn.functional.normalize divides it.
+// squares: the sum of the row's squares, in f64, so that no f32 row overflows.
+struct L2NormFormula {
+  static constexpr double kLeastNorm = 1e-12;
+
+  // The factor of the row.
+  SIMURGH_HOST_DEVICE static double Inverse(double squares) {
+    const double norm = std::sqrt(squares);
+    return 1.0 / (norm < kLeastNorm ? kLeastNorm : norm);  // NaN stays NaN.
+  }
+  // The factor of the gradient. A shorter row has no direction to change: its gradient is 0, where
+  // PyTorch returns 1e12 times that of the output.
+  SIMURGH_HOST_DEVICE static double GradientFactor(double squares) {
+    return std::sqrt(squares) < kLeastNorm ? 0.0 : Inverse(squares);
+  }
+  // The gradient of x. factor: GradientFactor. slope: the sum of dy times the output.
+  SIMURGH_HOST_DEVICE static float Gradient(double x, double dy, double factor, double slope) {
+    return static_cast<float>(factor * (dy - x * factor * slope));
+  }
+};
+
 struct LossPoint {
   double loss;
   double slope;  // d loss / d logit.

@@ -338,6 +338,13 @@ class Translator {
         return Pool(layer, x, name);
       case LayerConfig::Kind::kSelfAttention:
         return SelfAttention(layer, x, name);
+      case LayerConfig::Kind::kL2Norm: {
+        const std::string norm =
+            graph_.Node("ReduceL2", {x}, name + ".norm",
+                        {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{1}}});
+        const std::string least = Number("least_norm", L2NormFormula::kLeastNorm);
+        return graph_.Node("Div", {x, graph_.Node("Max", {norm, least}, name + ".divisor")}, name);
+      }
       case LayerConfig::Kind::kSoftmax:
         return graph_.Node("Softmax", {x}, name, {{"axis", int64_t{1}}});
       case LayerConfig::Kind::kMix: {

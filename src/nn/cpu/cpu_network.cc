@@ -19,6 +19,7 @@
 #include "nn/cpu/dice.h"
 #include "nn/cpu/dropout.h"
 #include "nn/cpu/interaction.h"
+#include "nn/cpu/l2_norm.h"
 #include "nn/cpu/layer_norm.h"
 #include "nn/cpu/linear.h"
 #include "nn/cpu/loss.h"
@@ -568,6 +569,9 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
     case LayerConfig::Kind::kLayerNorm:
       LayerNormBackward(input, layer.Scale(weights), activations_.Scratch(layer, 2),
                         output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kL2Norm:
+      L2NormBackward(input, output_gradient, input_gradient);
       break;
     case LayerConfig::Kind::kProduct:
       ProductBackward(input, output_gradient, input_gradient);

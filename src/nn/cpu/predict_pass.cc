@@ -16,6 +16,7 @@
 #include "nn/cpu/cross.h"
 #include "nn/cpu/dice.h"
 #include "nn/cpu/interaction.h"
+#include "nn/cpu/l2_norm.h"
 #include "nn/cpu/layer_norm.h"
 #include "nn/cpu/linear.h"
 #include "nn/cpu/matmul.h"
@@ -148,6 +149,9 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t inde
     case LayerConfig::Kind::kLayerNorm:
       LayerNormForward(input, layer.Scale(weights), layer.Shift(weights), layer.config.epsilon,
                        activations.Scratch(layer, 2), output);
+      break;
+    case LayerConfig::Kind::kL2Norm:
+      L2NormForward(input, output);
       break;
     case LayerConfig::Kind::kProduct:
       ProductForward(input, output);

@@ -100,6 +100,8 @@ class Layers {
         const Matrix<T> output = tensors_.View(memory.output);
         return Cells(JointCell<T>{input, output}, output);
       }
+      case LayerConfig::Kind::kL2Norm:
+        return executor_.ForEach(input.rows, L2NormRow<T>{input, tensors_.View(memory.output)});
       case LayerConfig::Kind::kSoftmax:
         return executor_.ForEach(input.rows, SoftmaxRow<T>{input, tensors_.View(memory.output)});
       case LayerConfig::Kind::kMix: {
@@ -246,6 +248,8 @@ class Layers {
         return Cells(ProductBackwardCell<T>{input, dy, dx}, dy);
       case LayerConfig::Kind::kJoint:
         return Cells(JointBackwardCell<T>{input, dy, dx}, dx);
+      case LayerConfig::Kind::kL2Norm:
+        return executor_.ForEach(dx.rows, L2NormBackwardRow<T>{input, dy, dx});
       case LayerConfig::Kind::kSoftmax:
         return executor_.ForEach(dx.rows,
                                  SoftmaxBackwardRow<T>{tensors_.View(memory.output), dy, dx});

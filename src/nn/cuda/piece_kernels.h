@@ -8,8 +8,8 @@
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/formulas.h"
 
-// Layers of equal pieces of a sample's columns: product, joint, softmax, mix and bilinear. See
-// nn/cpu/pieces.h, nn/cpu/interaction.h and nn/cpu/bilinear.h.
+// Layers of equal pieces of a sample's columns: product, joint, softmax, l2_norm, mix and bilinear.
+// See nn/cpu/pieces.h, nn/cpu/interaction.h, nn/cpu/l2_norm.h and nn/cpu/bilinear.h.
 namespace simurgh::cuda {
 
 template <typename T>
@@ -153,6 +153,50 @@ struct SoftmaxBackwardRow {
     for (size_t c = 0; c < output.columns; ++c) {
       Assign(input_gradient(row, c),
              ToFloat(output(row, c)) * (ToFloat(output_gradient(row, c)) - mean));
+    }
+  }
+};
+
+// Returns the sum of the products of two matrices' columns.
+template <typename T>
+SIMURGH_HOST_DEVICE double RowProduct(const Matrix<const T>& a, const Matrix<const T>& b,
+                                      size_t row) {
+  double sum = 0;
+  for (size_t c = 0; c < a.columns; ++c) {
+    sum += static_cast<double>(ToFloat(a(row, c))) * static_cast<double>(ToFloat(b(row, c)));
+  }
+  return sum;
+}
+
+// Called for each row.
+template <typename T>
+struct L2NormRow {
+  Matrix<const T> input;
+  Matrix<T> output;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row) const {
+    const double inverse = L2NormFormula::Inverse(RowProduct(input, input, row));
+    for (size_t c = 0; c < input.columns; ++c) {
+      const auto x = static_cast<double>(ToFloat(input(row, c)));
+      Assign(output(row, c), static_cast<float>(x * inverse));
+    }
+  }
+};
+
+// Called for each row.
+template <typename T>
+struct L2NormBackwardRow {
+  Matrix<const T> input;
+  Matrix<const T> output_gradient;
+  Matrix<T> input_gradient;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row) const {
+    const double factor = L2NormFormula::GradientFactor(RowProduct(input, input, row));
+    const double slope = RowProduct(input, output_gradient, row) * factor;
+    for (size_t c = 0; c < input.columns; ++c) {
+      const auto x = static_cast<double>(ToFloat(input(row, c)));
+      const auto dy = static_cast<double>(ToFloat(output_gradient(row, c)));
+      Assign(input_gradient(row, c), L2NormFormula::Gradient(x, dy, factor, slope));
     }
   }
 };

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "nn/cpu/l2_norm.h"
 #include "nn/cpu/layer_norm.h"
 #include "nn/cpu/pieces.h"
 #include "tensor/matrix_view.h"
@@ -57,6 +58,38 @@ TEST_CASE("A row of one value is normalised to its shift") {
                           {y.data(), 1, columns});
     CHECK(y == shift);
   }
+}
+
+TEST_CASE("l2_norm keeps the direction of any row, and a zero row is zero without a gradient") {
+  const std::vector<float> dy = {0, 1, 0};
+  for (const float size : {1e-11F, 1.0F, 1e30F}) {
+    CAPTURE(size);
+    const std::vector<float> x = {3 * size, 0, -4 * size};
+    std::vector<float> y(3);
+    std::vector<float> dx(3);
+    cpu::L2NormForward({x.data(), 1, 3}, {y.data(), 1, 3});
+    CHECK(y[0] == Approx(0.6));
+    CHECK(y[1] == 0);
+    CHECK(y[2] == Approx(-0.8));
+    cpu::L2NormBackward({x.data(), 1, 3}, {dy.data(), 1, 3}, {dx.data(), 1, 3});
+    CHECK(dx[0] == 0);
+    CHECK(dx[1] == Approx(1 / (5.0 * size)));
+    CHECK(dx[2] == 0);
+  }
+  const std::vector<float> zero(3, 0.0F);
+  std::vector<float> y(3, NAN);
+  std::vector<float> dx(3, NAN);
+  cpu::L2NormForward({zero.data(), 1, 3}, {y.data(), 1, 3});
+  CHECK(y == zero);
+  cpu::L2NormBackward({zero.data(), 1, 3}, {dy.data(), 1, 3}, {dx.data(), 1, 3});
+  CHECK(dx == zero);
+  // A row shorter than the least norm is divided by it.
+  const std::vector<float> small = {3e-14F, 0, 0};
+  cpu::L2NormForward({small.data(), 1, 3}, {y.data(), 1, 3});
+  CHECK(y[0] == Approx(0.03));
+  const std::vector<float> unknown = {NAN, 1, 1};
+  cpu::L2NormForward({unknown.data(), 1, 3}, {y.data(), 1, 3});
+  for (const float value : y) CHECK(std::isnan(value));
 }
 
 }  // namespace

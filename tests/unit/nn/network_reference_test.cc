@@ -154,6 +154,7 @@ TEST_CASE("activations, norms and fusions train as the reference does") {
       {Linear(10), Plain(Kind::kBilinear, 1), Linear(3), Linear(1)},
       {Plain(Kind::kJoint, 3), Sum()},
       {Linear(5), Plain(Kind::kSoftmax), Linear(1)},
+      {Plain(Kind::kL2Norm), Linear(17), Plain(Kind::kL2Norm), Linear(1)},
       {Linear(9), Plain(Kind::kMix, 3), Relu(), Linear(1)},
   };
   for (size_t i = 0; i < chains.size(); ++i) {
@@ -172,7 +173,7 @@ TEST_CASE("fusions of towers, some without an input gradient, train as the refer
       .towers = {{"dice", {"dense"}, {Dice(), Linear(3)}},
                  {"prelu", {"dense"}, {Plain(Kind::kPrelu), Linear(3)}},
                  {"norm", {"dense"}, {LayerNorm(1e-2F), Linear(3)}},
-                 {"shares", {"dense"}, {Plain(Kind::kSoftmax)}},
+                 {"shares", {"dense"}, {Plain(Kind::kL2Norm), Plain(Kind::kSoftmax)}},
                  {"pair", {"dense"}, {Linear(2), Plain(Kind::kBilinear, 1)}},
                  {"mix", {"shares", "dice", "prelu", "norm"}, {Plain(Kind::kMix, 3)}},
                  {"top", {"mix", "pair", "embeddings"}, {Linear(1)}}}};

@@ -375,6 +375,13 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
           next += half * block;
           break;
         }
+        case LayerConfig::Kind::kL2Norm:
+          for (auto& row : x) {
+            double squares = 0;
+            for (const double value : row) squares += value * value;
+            for (double& value : row) value /= std::max(std::sqrt(squares), 1e-12);
+          }
+          break;
         case LayerConfig::Kind::kSoftmax:
           for (auto& row : x) {
             for (double& value : row) value = std::exp(value);

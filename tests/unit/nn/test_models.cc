@@ -157,20 +157,20 @@ ModelConfig Sequences() {
 ModelConfig Fusions() {
   using Kind = LayerConfig::Kind;
   const std::vector<std::string> both = {"dense", "embeddings"};
-  return {.towers = {{"left", {"embeddings"}, {Dice(0.2F, 1e-3F), Linear(6), Plain(Kind::kPrelu)}},
-                     {"right", both, {LayerNorm(1e-3F), Linear(6), Plain(Kind::kSilu)}},
-                     {"gate", both, {Linear(6), Plain(Kind::kGate)}},
-                     {"gated",
-                      {"gate", "left", "right"},
-                      {Plain(Kind::kProduct, 3), Plain(Kind::kTanh)}},
-                     {"fusion", {"left", "right"}, {Plain(Kind::kBilinear, 3)}},
-                     {"click",
-                      {"fusion", "gated"},
-                      {Linear(4), Dice(0.2F, 1e-3F), LayerNorm(1e-3F), Linear(1)}},
-                     {"order", {"gated"}, {Linear(1)}},
-                     {"click_and_order", {"click", "order"}, {Plain(Kind::kJoint, 2)}},
-                     {"top", {"click", "click_and_order"}, {Sum(2)}}},
-          .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
+  return {
+      .towers =
+          {{"left", {"embeddings"}, {Dice(0.2F, 1e-3F), Linear(6), Plain(Kind::kPrelu)}},
+           {"right", both, {LayerNorm(1e-3F), Linear(6), Plain(Kind::kSilu), Plain(Kind::kL2Norm)}},
+           {"gate", both, {Linear(6), Plain(Kind::kGate)}},
+           {"gated", {"gate", "left", "right"}, {Plain(Kind::kProduct, 3), Plain(Kind::kTanh)}},
+           {"fusion", {"left", "right"}, {Plain(Kind::kBilinear, 3)}},
+           {"click",
+            {"fusion", "gated"},
+            {Linear(4), Dice(0.2F, 1e-3F), LayerNorm(1e-3F), Linear(1)}},
+           {"order", {"gated"}, {Linear(1)}},
+           {"click_and_order", {"click", "order"}, {Plain(Kind::kJoint, 2)}},
+           {"top", {"click", "click_and_order"}, {Sum(2)}}},
+      .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
 }
 
 ModelInputs SequenceInputs() {

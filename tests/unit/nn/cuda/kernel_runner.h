@@ -234,6 +234,12 @@ class KernelRunner {
       case Name::kSoftmaxBackward:
         executor_.ForEach(rows, cuda::SoftmaxBackwardRow<T>{In(0), In(1), whole});
         return Out(whole);
+      case Name::kL2Norm:
+        executor_.ForEach(rows, cuda::L2NormRow<T>{In(0), whole});
+        return Out(whole);
+      case Name::kL2NormBackward:
+        executor_.ForEach(rows, cuda::L2NormBackwardRow<T>{In(0), In(1), whole});
+        return Out(whole);
       case Name::kRowProducts:
       case Name::kRowSums:
         return RunHeads();

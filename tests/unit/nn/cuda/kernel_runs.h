@@ -47,6 +47,8 @@ enum class KernelName {
   kMixBackward,      // a, dy (rows, depth)
   kSoftmax,          // a
   kSoftmaxBackward,  // output, dy
+  kL2Norm,           // a
+  kL2NormBackward,   // input, dy
   // a, b, and the input of a layer of sequences, (rows / places, places * (columns + 1)): products
   // of rows in f32, (rows, heads * places). depth: places.
   kRowProducts,

@@ -529,6 +529,45 @@ TEST_CASE("a softmax is its definition in f64") {
   });
 }
 
+TEST_CASE("l2_norm is its definition in f64") {
+  Random random(21);
+  ForShapes([&](ComputePrecision precision, size_t rows, size_t columns, ProductPath path) {
+    Values x = Random16(rows * columns, random, precision);
+    std::fill_n(x.begin(), columns, 0.0F);  // The first row has no direction.
+    const Values dy = Random16(rows * columns, random, precision);
+    const auto product = [&](const Values& a, const Values& b, size_t i) {
+      Expected sum{};
+      for (size_t c = 0; c < columns; ++c) {
+        const double term = double{a[i / columns * columns + c]} * b[i / columns * columns + c];
+        sum.value += term;
+        sum.size += std::abs(term);
+      }
+      return sum;
+    };
+    KernelRun run{.name = Name::kL2Norm,
+                  .precision = precision,
+                  .rows = rows,
+                  .columns = columns,
+                  .path = path,
+                  .in = {x}};
+    CheckOutput(RunKernel(run), 0, precision, 4, [&](size_t i) {
+      if (i < columns) return Expected{};
+      const double y = x[i] / std::sqrt(product(x, x, i).value);
+      return Expected{y, std::abs(y)};
+    });
+    run.name = Name::kL2NormBackward;
+    run.in = {x, dy};
+    CheckOutput(RunKernel(run), 0, precision, 4, [&](size_t i) {
+      if (i < columns) return Expected{};
+      const double squares = product(x, x, i).value;
+      const Expected slope = product(x, dy, i);
+      const double norm = std::sqrt(squares);
+      return Expected{(dy[i] - x[i] * slope.value / squares) / norm,
+                      (std::abs(dy[i]) + std::abs(x[i]) * slope.size / squares) / norm};
+    });
+  });
+}
+
 TEST_CASE("heads of self_attention are their definitions in f64") {
   Random random(19);
   for (const ComputePrecision precision : kPrecisions) {

@@ -530,6 +530,7 @@ TEST_CASE("the launches of activations, norms and fusions stay within their budg
                                      {Plain(Kind::kProduct, 2), 2},
                                      {Plain(Kind::kJoint, 2), 2},
                                      {Plain(Kind::kSoftmax), 2},
+                                     {Plain(Kind::kL2Norm), 2},
                                      {Plain(Kind::kMix, 4), 3},
                                      {Plain(Kind::kBilinear, 1), 7},
                                      {Plain(Kind::kBilinear, 8), 7}}) {
