@@ -111,7 +111,7 @@ run_tests() {
 }
 
 # Programs with kernels of Highway or oneDNN.
-NUMERIC_TESTS='^(table|embedding|vector_codec|features|nn|nn_device|collective|device_sums|dense_training|train|precision|models|standalone)_test$'
+NUMERIC_TESTS='^(table|embedding|vector_codec|nn|collective|device_sums|dense_training|precision)_test$'
 
 # Makes build/python, which has the packages of tests/requirements.txt. Without it, cases that need them are skipped.
 make_python() {

@@ -21,7 +21,7 @@ constexpr uint32_t kMaxFields = 4'096;
 constexpr uint32_t kMaxDerivedWidth = 1'024;
 constexpr uint64_t kMaxRows = uint64_t{1} << 40;
 
-using Kind = ColumnConfig::Kind;
+using ColumnKind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
 using OnBadRow = DataConfig::OnBadRow;
 using OnChange = DataConfig::OnChange;
@@ -85,10 +85,10 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
 // Reads the keys for the notation of a column's cells.
 void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
   NumberFormat* const numbers = &column->numbers;
-  const bool is_dense = column->kind == Kind::kDense;
+  const bool is_dense = column->kind == ColumnKind::kDense;
   {
-    const auto when = in.When(is_dense || column->kind == Kind::kWeight ||
-                                  (column->kind == Kind::kLabel && column->positive.empty()),
+    const auto when = in.When(is_dense || column->kind == ColumnKind::kWeight ||
+                                  (column->kind == ColumnKind::kLabel && column->positive.empty()),
                               "set kind: dense");
     in.Choice<char>("decimal", "character before the decimals of numbers, see Data files",
                     &numbers->decimal, {{"point", '.'}, {"comma", ','}});
@@ -102,7 +102,7 @@ void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
   if (numbers->decimal == numbers->thousands) {
     in.Error("thousands", "the same as decimal", "choose another character");
   }
-  in.When(is_dense || column->kind == Kind::kId, "set kind: id")
+  in.When(is_dense || column->kind == ColumnKind::kId, "set kind: id")
       ->Bool("integers",
              "`id`, `dense`: whether ids are integers: `3.0` reads as `3`, and scientific "
              "notation, which has lost digits, as missing",
@@ -135,19 +135,19 @@ void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
 
 void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
-  in.Choice<Kind>("kind", "role of the column; see Features", &column->kind,
-                  {{"label", Kind::kLabel},
-                   {"dense", Kind::kDense},
-                   {"id", Kind::kId},
-                   {"skip", Kind::kSkip},
-                   {"weight", Kind::kWeight},
-                   {"group", Kind::kGroup}});
+  in.Choice<ColumnKind>("kind", "role of the column; see Features", &column->kind,
+                        {{"label", ColumnKind::kLabel},
+                         {"dense", ColumnKind::kDense},
+                         {"id", ColumnKind::kId},
+                         {"skip", ColumnKind::kSkip},
+                         {"weight", ColumnKind::kWeight},
+                         {"group", ColumnKind::kGroup}});
   in.For(kRows)
       ->When(has_names, "set csv.header: true")
       ->Text("header_name", "name of the column in headers, or the key in JSON; none: `name`",
              &column->header_name, "text");
-  const bool is_dense = column->kind == Kind::kDense;
-  const bool is_label = column->kind == Kind::kLabel;
+  const bool is_dense = column->kind == ColumnKind::kDense;
+  const bool is_label = column->kind == ColumnKind::kLabel;
   {
     const auto when = in.When(is_label, "set kind: label");
     in.Texts("positive",
@@ -176,7 +176,7 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
               &column->stddev, kPositive);
   }
   // FitTargets clears it for labels with another loss than squared_error.
-  const bool can_fit = is_dense || is_label || column->kind == Kind::kWeight;
+  const bool can_fit = is_dense || is_label || column->kind == ColumnKind::kWeight;
   in.When(can_fit, "set kind: dense")
       ->Bool("fit",
              "`dense`, `label` with squared_error, `weight`: whether mean and stddev are computed "
@@ -185,7 +185,7 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   if (can_fit && !in.Has("mean") && !in.Has("stddev") && !in.Has("fit") && !in.Has("width")) {
     column->fit = true;
   }
-  in.When(column->kind == Kind::kId || in.Has("width"), "set kind: id")
+  in.When(column->kind == ColumnKind::kId || in.Has("width"), "set kind: id")
       ->Character("separator", "character between the ids of a cell, or the numbers with `width`",
                   &column->separator);
   in.OnlyWith(!column->fit, "leave out fit", {"mean", "stddev"});
@@ -200,15 +200,15 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
     return in.PathOf(absl::StrCat("columns.", i, ".name"));
   });
   size_t labels = 0;
-  std::map<Kind, size_t> count;
+  std::map<ColumnKind, size_t> count;
   for (size_t i = 0; i < data.columns.size(); ++i) {
     const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
-    if (column.kind == Kind::kLabel && ++labels > kMaxTasks) {
+    if (column.kind == ColumnKind::kLabel && ++labels > kMaxTasks) {
       in.Error(absl::StrCat(key, ".kind"), "too many labels",
                absl::StrCat("keep at most ", kMaxTasks, " labels"));
     }
-    const bool is_single = column.kind == Kind::kWeight || column.kind == Kind::kGroup;
+    const bool is_single = column.kind == ColumnKind::kWeight || column.kind == ColumnKind::kGroup;
     if (++count[column.kind] > 1 && is_single) {
       in.Error(absl::StrCat(key, ".kind"), "a second column of this kind",
                "keep one, and give the other kind: skip");
@@ -312,7 +312,7 @@ void ReadDerived(MapReader& in, const std::string& folder, std::vector<DerivedCo
 }
 
 bool IsUsable(const ColumnConfig& column) {
-  return column.kind == Kind::kId || column.kind == Kind::kDense;
+  return column.kind == ColumnKind::kId || column.kind == ColumnKind::kDense;
 }
 
 // Checks the column that the key at `path` names.
@@ -321,14 +321,15 @@ void CheckSource(const std::string& path, const std::string& column,
                  const std::vector<std::string>& usable, Diagnostics* diagnostics) {
   const auto found = column_of.find(column);
   if (found != column_of.end() && IsUsable(*found->second)) return;
-  const std::string what = found == column_of.end()
-                               ? absl::StrCat("no column is named '", column, "'")
-                               : absl::StrCat("column '", column, "' is a ",
-                                              found->second->kind == Kind::kLabel    ? "label"
-                                              : found->second->kind == Kind::kWeight ? "weight"
-                                              : found->second->kind == Kind::kGroup  ? "group"
-                                                                                     : "skip",
-                                              " column");
+  const std::string what =
+      found == column_of.end()
+          ? absl::StrCat("no column is named '", column, "'")
+          : absl::StrCat("column '", column, "' is a ",
+                         found->second->kind == ColumnKind::kLabel    ? "label"
+                         : found->second->kind == ColumnKind::kWeight ? "weight"
+                         : found->second->kind == ColumnKind::kGroup  ? "group"
+                                                                      : "skip",
+                         " column");
   diagnostics->Report(path, what, NearestRemedy("id or dense column", column, usable));
 }
 
@@ -341,7 +342,7 @@ std::string WeightProblem(char separator, const ColumnConfig& column, const Data
   if (HasPairs(data)) {
     return separator == kPairSeparator ? "" : "':' separates index and value in this format";
   }
-  if (column.kind == Kind::kDense) {
+  if (column.kind == ColumnKind::kDense) {
     return absl::StrCat("column '", column.name, "' is dense: its cells are single numbers");
   }
   if (data.format == Format::kCsv && separator == data.csv.separator) {
@@ -382,7 +383,7 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
                         absl::StrCat("column '", column.name, "' has no dates"),
                         "set kind: dense and date: true for the column, or leave it out");
   }
-  if (column.kind != Kind::kId) return;
+  if (column.kind != ColumnKind::kId) return;
   if (HasPairs(data) && processing.plugin.path.empty() &&
       (feature.columns.size() > 1 || processing.quantiles > 0)) {
     diagnostics->Report(absl::StrCat(path, feature.columns.empty() ? ".quantiles" : ".columns"),
@@ -525,14 +526,14 @@ void MoveColumns(YamlNode* document) {
 }
 
 std::vector<ColumnConfig> PairColumns(const DataConfig& data) {
-  std::vector<ColumnConfig> columns{{.name = "label", .kind = Kind::kLabel}};
+  std::vector<ColumnConfig> columns{{.name = "label", .kind = ColumnKind::kLabel}};
   if (data.format == Format::kLibsvm) {
     columns.push_back(
-        {.name = "features", .kind = Kind::kId, .fit = !data.streams(), .separator = ' '});
+        {.name = "features", .kind = ColumnKind::kId, .fit = !data.streams(), .separator = ' '});
   }
   for (uint32_t field = 0; field < data.libffm_fields; ++field) {
     columns.push_back({.name = absl::StrCat("field", field),
-                       .kind = Kind::kId,
+                       .kind = ColumnKind::kId,
                        .fit = !data.streams(),
                        .separator = ' '});
   }
@@ -544,18 +545,19 @@ std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
   const CriteoConfig& criteo = data.criteo;
   std::vector<ColumnConfig> columns;
   for (uint32_t i = 1; i <= criteo.labels; ++i) {
-    columns.push_back({.name = i == 1 ? "label" : absl::StrCat("label", i), .kind = Kind::kLabel});
+    columns.push_back(
+        {.name = i == 1 ? "label" : absl::StrCat("label", i), .kind = ColumnKind::kLabel});
   }
   for (size_t i = 0; i < kCriteoDenseColumns; ++i) {
     columns.push_back({.name = absl::StrCat("I", i + 1),
-                       .kind = Kind::kDense,
+                       .kind = ColumnKind::kDense,
                        .transform = Transform::kLog1p,
                        .mean = criteo.mean.empty() ? 0.0 : criteo.mean[i],
                        .stddev = criteo.stddev.empty() ? 1.0 : criteo.stddev[i],
                        .fit = criteo.fit});
   }
   for (size_t i = 1; i <= kCriteoIdColumns; ++i) {
-    columns.push_back({.name = absl::StrCat("C", i), .kind = Kind::kId});
+    columns.push_back({.name = absl::StrCat("C", i), .kind = ColumnKind::kId});
   }
   return columns;
 }
@@ -593,7 +595,7 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
   // Columns of formats that have their own cannot be skipped. A bad name leaves a column unused.
   if (config.data.format == Format::kCriteo || HasPairs(config.data) || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
+    if (columns[i].kind != ColumnKind::kId || used.contains(columns[i].name)) continue;
     diagnostics->Report(absl::StrCat("data.columns.", i),
                         absl::StrCat("no feature reads id column '", columns[i].name,
                                      "', whose name another feature has"),

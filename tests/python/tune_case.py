@@ -21,6 +21,7 @@ except ImportError as error:
 import numpy as np
 
 from case import BIN, until
+from simurgh._document import Document, text_of
 from simurgh.programs import run
 
 os.environ["SIMURGH_PYTHON"] = sys.executable

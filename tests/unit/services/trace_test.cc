@@ -36,7 +36,7 @@ class TracedServer : public RowPort {
   std::vector<rpc::Trace> traces;
 };
 
-ClusterConfig SmallCluster() {
+ClusterConfig TracedCluster() {
   ClusterConfig config;
   config.embedding_ps = {.instances = {{}, {}}, .partitions = 1};
   config.embedding_worker.forward_buffer_batches = 4;
@@ -95,7 +95,7 @@ class Chain {
   IoThread io{"test"};
 
  private:
-  const ClusterConfig config_ = SmallCluster();
+  const ClusterConfig config_ = TracedCluster();
   MetricRegistry registry_;
   WorkerMetrics metrics_{registry_, config_};
   std::vector<float> values_ = std::vector<float>(4);
