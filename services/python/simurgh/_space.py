@@ -163,9 +163,7 @@ def given_space(document, settings, check):
         else:
             values = {key.value: one.value == "true" if key.value == "log" else number_of(one.value) for key, one in value.value}
         one = settings.parameter(name.value, values)
-        for tried in one.choices or (one.low, one.high):
-            if tried == one.own:
-                continue
+        for tried in (one.low, one.high) if isinstance(values, dict) else map(_plain, values):
             try:
                 one.apply(changed := document.copy(), tried)
                 changed.remove("tune")
