@@ -254,7 +254,8 @@ class Model(torch.nn.Module):
         logits = outputs + math.log(self.network["keep_negatives"])
         softplus = torch.nn.functional.softplus(logits)
         probabilities = torch.sigmoid(low * logits + (high - low) * softplus + shift)
-        by_loss = {"squared_error": outputs, "poisson": torch.exp(outputs)}
+        by_loss = {"squared_error": outputs, "poisson": torch.exp(outputs),
+                   "in_batch_softmax": outputs / self.network.get("temperature", 1.0)}
         losses = self.network.get("losses", [])  # Older models have none: all labels are binary.
         if not any(loss in by_loss for loss in losses):
             return probabilities

@@ -28,7 +28,7 @@ Status CheckDense(const DenseBatch& dense, const std::vector<TaskConfig>& tasks)
     if (dense.tasks > 1 && std::isnan(label)) continue;  // The label is unknown.
     const LossConfig::Kind loss = tasks[i % tasks.size()].loss.kind;
     if (IsRegression(loss)) {
-      const bool is_count = loss == LossConfig::Kind::kPoisson;
+      const bool is_count = TakesCounts(loss);
       if (std::isfinite(label) && (!is_count || label >= 0)) continue;
       return Bad(absl::StrCat("label ", label, " is out of range; use ",
                               is_count ? "finite values of at least 0" : "finite values"));

@@ -125,11 +125,14 @@ std::string DescribeNetwork(const ClusterConfig& config) {
   for (const LabelScale& scale : LabelScalesOf(config.data)) {
     scales.push_back({{"mean", scale.mean}, {"stddev", scale.stddev}});
   }
-  const Json network = {
+  Json network = {
       {"labels", LabelColumns(config.data)}, {"losses", std::move(losses)},
       {"scales", std::move(scales)},         {"keep_negatives", config.training.keep_negatives},
       {"dense", DenseNames(config)},         {"embeddings", std::move(embeddings)},
       {"towers", std::move(towers)}};
+  if (IsInBatch(config.model)) {
+    network["temperature"] = config.model.tasks.front().loss.temperature;
+  }
   return network.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -168,6 +168,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     } else if (context.diagnostics.ok()) {
       ExpandModel(shorthand, &config, &context.diagnostics);
     }
+    if (context.diagnostics.ok()) CheckInBatch(config, &context.diagnostics);
   }
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
   context.settings.merge(config.settings);

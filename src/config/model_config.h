@@ -92,8 +92,11 @@ struct TowerConfig {
 // Labels of squared_error and poisson are numbers. squared_error predicts z, with loss (z - y)^2.
 // poisson predicts exp(z) for labels of at least 0, with loss exp(z) - y z.
 // Source: Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, equation 4.
+//
+// in_batch_softmax: see cpu/in_batch_softmax.h. Labels are numbers of at least 0. The last layer is
+// the dot product of a user's and an item's vector. It predicts z, this product over temperature.
 struct LossConfig {
-  enum class Kind { kBce, kFocal, kSquaredError, kPoisson };
+  enum class Kind { kBce, kFocal, kSquaredError, kPoisson, kInBatchSoftmax };
 
   Kind kind = Kind::kBce;
   float positive_weight = 1.0F;  // bce, focal: > 0
@@ -101,14 +104,22 @@ struct LossConfig {
   // bce: labels become (1 - this) y + this / 2; [0, 1). Source: Szegedy et al., "Rethinking the
   // Inception architecture for computer vision", CVPR 2016, section 7.
   float label_smoothing = 0.0F;
+  float temperature = 1.0F;  // in_batch_softmax: > 0
 };
 
 inline bool IsRegression(LossConfig::Kind kind) {
-  return kind == LossConfig::Kind::kSquaredError || kind == LossConfig::Kind::kPoisson;
+  return kind == LossConfig::Kind::kSquaredError || kind == LossConfig::Kind::kPoisson ||
+         kind == LossConfig::Kind::kInBatchSoftmax;
+}
+
+// Returns whether labels are numbers of at least 0.
+inline bool TakesCounts(LossConfig::Kind kind) {
+  return kind == LossConfig::Kind::kPoisson || kind == LossConfig::Kind::kInBatchSoftmax;
 }
 
 // Names in YAML, indexed by LossConfig::Kind.
-inline constexpr std::array kLossNames = {"bce", "focal", "squared_error", "poisson"};
+inline constexpr std::array kLossNames = {"bce", "focal", "squared_error", "poisson",
+                                          "in_batch_softmax"};
 inline const char* NameOf(LossConfig::Kind kind) { return kLossNames[static_cast<size_t>(kind)]; }
 
 // The output and the loss of one label.
@@ -130,6 +141,12 @@ struct ModelConfig {
   // Returns whether a program outside computes the dense network: the model has no towers.
   bool is_hosted() const { return towers.empty(); }
 };
+
+// Returns whether the loss of a sample depends on the others of its batch.
+inline bool IsInBatch(const ModelConfig& model) {
+  const LossConfig& loss = model.tasks.empty() ? model.loss : model.tasks.front().loss;
+  return loss.kind == LossConfig::Kind::kInBatchSoftmax;
+}
 
 inline size_t TaskCount(const ModelConfig& model) {
   return model.tasks.empty() ? 1 : model.tasks.size();

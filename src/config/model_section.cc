@@ -138,6 +138,10 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
   in.When(loss->kind == LossConfig::Kind::kBce, "set kind: bce")
       ->Number("label_smoothing", "`bce`: labels y count as (1 - s) y + s / 2 with this s",
                &loss->label_smoothing, kSmoothing);
+  in.When(loss->kind == LossConfig::Kind::kInBatchSoftmax, "set kind: in_batch_softmax")
+      ->Number("temperature",
+               "`in_batch_softmax`: divisor of the scores; lower values weigh near items more",
+               &loss->temperature, kPositive);
   in.When(loss->kind == LossConfig::Kind::kFocal, "set kind: focal")
       ->Number("gamma",
                "`focal`: exponent; larger values reduce the loss of samples predicted well",
@@ -187,7 +191,7 @@ void LinkLabels(ClusterConfig* config, const std::vector<TaskConfig>& given,
     }
     std::vector<ColumnConfig>& columns = config->data.columns;
     const auto column = std::ranges::find(columns, task.label, &ColumnConfig::name);
-    column->label_values = kind == LossConfig::Kind::kPoisson ? Values::kCounts : Values::kNumbers;
+    column->label_values = TakesCounts(kind) ? Values::kCounts : Values::kNumbers;
     if (column->positive.empty()) continue;
     diagnostics->Report(
         absl::StrCat("data.columns.", column - columns.begin(), ".positive"),
@@ -288,7 +292,7 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
     if (i + 1 < towers.size()) unread.push_back(towers[i].name);
   }
   if (!diagnostics->ok()) return;
-  CheckLastTower(towers, TaskCount(config.model), diagnostics);
+  if (!IsInBatch(config.model)) CheckLastTower(towers, TaskCount(config.model), diagnostics);
   for (const std::string& name : unread) {
     const auto tower = std::ranges::find(towers, name, &TowerConfig::name);
     if (tower == towers.end()) {
@@ -302,6 +306,37 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
     }
   }
   if (diagnostics->ok()) CheckWidths(config, diagnostics);
+}
+
+void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const ModelConfig& model = config.model;
+  const auto is_in_batch = [](const TaskConfig& task) {
+    return task.loss.kind == LossConfig::Kind::kInBatchSoftmax;
+  };
+  if (std::ranges::none_of(model.tasks, is_in_batch)) return;
+  const auto report = [&](const std::string& what, const std::string& remedy) {
+    diagnostics->Report("model.loss.kind", "in_batch_softmax " + what, remedy);
+  };
+  if (model.tasks.size() > 1) return report("supports one label only", "keep one label column");
+  if (model.is_hosted()) return report("needs a model", "describe the network by towers");
+  std::vector<InputShape> known = ModelInputShapes(config);
+  for (const TowerConfig& tower : model.towers) {
+    known.push_back(TowerShapeOf(tower, InputsOf(tower, known)).output);
+  }
+  const TowerConfig& last = model.towers.back();
+  if (!IsDotOfTwo(last, InputsOf(last, known))) {
+    report("needs a last tower that is one dot of two vectors of one width",
+           "let it read a user's and an item's tower, with layers: [{dot: WIDTH}]");
+  }
+  if (config.nn_worker.device == ComputeDevice::kCuda) {
+    report("is computed on a CPU only", "set nn_worker.device: cpu");
+  }
+  if (config.nn_worker.instances.size() > 1) {
+    report("is computed by one nn-worker only", "list one in nn_worker.instances");
+  }
+  if (!config.data.test.empty() || !config.data.validation.empty()) {
+    report("has no evaluation", "remove data.test and data.validation");
+  }
 }
 
 size_t DenseWidth(const ClusterConfig& config) {

@@ -91,6 +91,8 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);
 void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 // Requires a model given as towers.
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
+// Checks what the loss in_batch_softmax needs, if the model has it. Requires valid towers.
+void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics);
 // Switches off what `mode: sync` excludes, so that one key changes the mode.
 void ApplyMode(ClusterConfig* config);
 // Loaders read a stream: adds one, and an address where it finds the nn-worker.

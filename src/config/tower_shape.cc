@@ -107,6 +107,12 @@ TowerShape TowerShapeOf(const TowerConfig& tower, std::span<const InputShape> in
   return shape;
 }
 
+bool IsDotOfTwo(const TowerConfig& tower, std::span<const InputShape> inputs) {
+  const bool is_dot = tower.layers.size() == 1 && tower.layers[0].kind == Kind::kDot;
+  return is_dot && inputs.size() == 2 && inputs[0].width == inputs[1].width &&
+         inputs[0].width == tower.layers[0].width;
+}
+
 std::vector<InputShape> ModelInputShapes(const ClusterConfig& config) {
   std::vector<InputShape> shapes = {{"dense", DenseWidth(config)},
                                     {"embeddings", config.embedding_width()}};

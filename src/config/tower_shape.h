@@ -43,6 +43,10 @@ struct TowerShape {
 
 TowerShape TowerShapeOf(const TowerConfig& tower, std::span<const InputShape> inputs);
 
+// Returns whether the tower is one `dot` of two inputs of one width, a user's and an item's vector,
+// which the loss in_batch_softmax needs.
+bool IsDotOfTwo(const TowerConfig& tower, std::span<const InputShape> inputs);
+
 // Returns the inputs that no tower computes.
 std::vector<InputShape> ModelInputShapes(const ClusterConfig& config);
 

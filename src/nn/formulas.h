@@ -194,12 +194,14 @@ SIMURGH_HOST_DEVICE inline LossPoint Focal(double z, double y, double p, double 
 
 // The prediction for an output, see LossConfig.
 SIMURGH_HOST_DEVICE inline double PredictionOf(LossConfig::Kind kind, double z) {
-  if (kind == LossConfig::Kind::kSquaredError) return z;
+  if (kind == LossConfig::Kind::kSquaredError || kind == LossConfig::Kind::kInBatchSoftmax) {
+    return z;
+  }
   if (kind == LossConfig::Kind::kPoisson) return std::exp(z);
   return Probability(z, std::exp(-std::abs(z)));
 }
 
-// The loss of a task.
+// The loss of a task. A sample alone has none of in_batch_softmax: NaN.
 struct LossFormula {
   LossConfig::Kind kind;
   double task_weight;
@@ -226,6 +228,7 @@ struct LossFormula {
   }
 
   SIMURGH_HOST_DEVICE LossPoint OfKind(double z, double y, double prediction) const {
+    if (kind == LossConfig::Kind::kInBatchSoftmax) return {NAN, NAN};
     if (kind == LossConfig::Kind::kSquaredError) return {(z - y) * (z - y), 2.0 * (z - y)};
     if (kind == LossConfig::Kind::kPoisson) return {prediction - y * z, prediction - y};
     const double decay = std::exp(-std::abs(z));

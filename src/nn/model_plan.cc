@@ -42,6 +42,7 @@ class Planner {
           "deepfm, wide_deep, dlrm or dcn_v2 to train a network of the configuration");
     for (const TowerConfig& tower : model_.towers) SIMURGH_RETURN_IF_ERROR(AddTower(tower));
     SIMURGH_RETURN_IF_ERROR(CheckTop());
+    if (IsInBatch(model_)) plan_.output_factor = 1.0F / TasksOf(model_).front().loss.temperature;
     SIMURGH_RETURN_IF_ERROR(CheckEveryTowerIsRead());
     if (plan_.parameter_count > kMaxParameters) {
       return Invalid("has ", plan_.parameter_count, " weights, the limit is ", kMaxParameters,
@@ -359,6 +360,13 @@ class Planner {
   Status CheckTop() const {
     const TowerPlan& top = plan_.top();
     const size_t tasks = TaskCount(model_);
+    // shapes_ has the inputs of the last tower.
+    if (IsInBatch(model_)) {
+      if (tasks == 1 && IsDotOfTwo(model_.towers.back(), shapes_)) return absl::OkStatus();
+      return Invalid("tower '", top.name,
+                     "' is not one dot of two vectors; in_batch_softmax needs "
+                     "a user's and an item's, of one width");
+    }
     if (top.output_width() != tasks) {
       return Invalid("tower '", top.name, "' has output width ", top.output_width(),
                      "; end the last tower with linear or sum of width ", tasks,

@@ -182,6 +182,8 @@ struct ModelPlan {
   size_t activation_width = 0;  // Columns of all tower inputs, layer outputs and scratch.
   bool has_sample_weights = false;
   bool drops = false;  // A dropout layer has a rate above 0.
+  // Factor of the last layer's output in predictions: 1 / temperature of in_batch_softmax, else 1.
+  float output_factor = 1.0F;
 
   const TowerPlan& top() const { return towers.back(); }
   // Values of labels, and then weights, of some samples.

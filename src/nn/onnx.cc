@@ -173,6 +173,10 @@ class Translator {
 
   OnnxGraph AddOutputs(const OnnxOptions& options) && {
     std::string logits = outputs_.back();
+    if (plan_.output_factor != 1.0F) {
+      logits = graph_.Node("Mul", {logits, Number("output_factor", plan_.output_factor)},
+                           "scaled_outputs");
+    }
     if (options.kept_negatives != 1.0) {
       // p / (p + (1 - p) / kept) is the probability of this logit.
       logits = graph_.Node("Add",
@@ -222,7 +226,9 @@ class Translator {
 
   // The predictions of all labels by the loss of one.
   std::string Predictions(LossConfig::Kind kind, const std::string& outputs) {
-    if (kind == LossConfig::Kind::kSquaredError) return outputs;
+    const bool is_output =
+        kind == LossConfig::Kind::kSquaredError || kind == LossConfig::Kind::kInBatchSoftmax;
+    if (is_output) return outputs;
     const bool is_exp = kind == LossConfig::Kind::kPoisson;
     std::string& name = is_exp ? exponentials_ : probabilities_;
     if (name.empty()) {

@@ -103,6 +103,9 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
       checks_gradients_(std::ranges::all_of(plan_.towers, [](const TowerPlan& tower) {
         return !tower.needs_input_gradient || DirectInput(tower) != nullptr;
       })) {
+  if (tasks_.front().loss.kind == LossConfig::Kind::kInBatchSoftmax) {
+    in_batch_.emplace(tasks_.front());
+  }
   InitializeParameters(plan_, options.seed, parameters());
   InitializeStatistics(plan_, running_statistics());
   InitializeOptimizerState(options_.optimizer, optimizer_state());
@@ -142,8 +145,19 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   BatchResult result;
   const uint64_t samples = step.global_samples > 0 ? step.global_samples : rows;
   const uint64_t divisor = step.divisor > 0 ? step.divisor : samples;
-  result.loss = Loss(tasks_, activations_.Output(logit).flat(), labels, probabilities, divisor,
-                     activation_gradients_.Output(logit).flat());
+  if (in_batch_) {
+    try {
+      SIMURGH_ASSIGN_OR_RETURN(
+          result.loss,
+          in_batch_->Loss(activations_.Input(plan_.top()), ItemInputs(), labels, probabilities,
+                          divisor, activation_gradients_.Input(plan_.top())));
+    } catch (const std::bad_alloc&) {
+      return OutOfMemory(rows);
+    }
+  } else {
+    result.loss = Loss(tasks_, activations_.Output(logit).flat(), labels, probabilities, divisor,
+                       activation_gradients_.Output(logit).flat());
+  }
   SIMURGH_RETURN_IF_ERROR(Backward(gradients, step));
   const bool all_finite = encodes ? EncodeGradients(block, gradients)
                                   : checks_gradients_ || AllUsable(gradients.flat());
@@ -210,6 +224,31 @@ Status CpuNetwork::Restore(std::span<const float> parameters, std::span<const fl
   std::ranges::copy(state, state_.as<float>(state.size()).begin());
   step_ = Step::kNone;
   return absl::OkStatus();
+}
+
+std::vector<MatrixView<const float>> CpuNetwork::ItemInputs() {
+  std::vector<MatrixView<const float>> found;
+  std::vector<bool> is_read(plan_.towers.size(), false);
+  // Follows the second input of the last tower to what no tower computes.
+  const auto read = [&](const TowerPlan& tower, const TowerInput& input) {
+    if (input.source == TowerInput::Source::kTower) {
+      is_read[input.tower] = true;
+    } else {
+      found.push_back(activations_.Input(tower).Columns(input.column, input.width));
+    }
+  };
+  read(plan_.top(), plan_.top().inputs.back());
+  for (size_t t = plan_.towers.size(); t-- > 0;) {
+    if (!is_read[t]) continue;
+    const TowerPlan& tower = plan_.towers[t];
+    const auto is_interleaved = [](const TowerInput& input) { return input.places > 1; };
+    if (std::ranges::any_of(tower.inputs, is_interleaved)) {
+      found.push_back(activations_.Input(tower));
+      continue;
+    }
+    for (const TowerInput& input : tower.inputs) read(tower, input);
+  }
+  return found;
 }
 
 void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_step) {
@@ -313,7 +352,9 @@ Status CpuNetwork::Backward(MatrixView<float> embedding_gradient, const RankStep
   for (size_t t = plan_.towers.size(); t-- > 0;) {
     const TowerPlan& tower = plan_.towers[t];
     const TowerInput* direct = DirectInput(tower);
-    for (size_t i = tower.layers.size(); i-- > 0;) {
+    // The loss has computed the gradient of the vectors, the last tower's input.
+    const bool is_done = in_batch_ && t + 1 == plan_.towers.size();
+    for (size_t i = is_done ? 0 : tower.layers.size(); i-- > 0;) {
       const Activation before = ActivationBefore(tower, i);
       const MatrixView<const float> input =
           i == 0 ? activations_.Input(tower) : activations_.Output(tower.layers[i - 1]);

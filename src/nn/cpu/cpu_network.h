@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "embedding/row_codec.h"
 #include "embedding/vector_codec.h"
 #include "nn/cpu/attention.h"
+#include "nn/cpu/in_batch_softmax.h"
 #include "nn/cpu/predict_pass.h"
 #include "nn/dense_network.h"
 #include "nn/dense_tensors.h"
@@ -57,6 +59,8 @@ class CpuNetwork final : public DenseNetwork {
   // Checks the inputs, sets the calling thread's compute threads and precision, and fills the
   // embeddings of a block of rows.
   NetworkInputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows) const;
+  // in_batch_softmax: the columns of the batch, of which the items' vectors are computed.
+  std::vector<MatrixView<const float>> ItemInputs();
   // Writes gradients that the block does not have in f32. Returns whether all are finite.
   bool EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const;
 
@@ -134,6 +138,7 @@ class CpuNetwork final : public DenseNetwork {
   size_t step_rows_ = 0;  // Samples in batch_statistics_.
   // Rows in the statistics inside an attention, by the layer's parameter_offset.
   std::map<size_t, uint64_t> history_rows_;
+  std::optional<InBatchSoftmax> in_batch_;
   Step step_ = Step::kNone;
   // Whether the gradients that the last backward pass checked are finite.
   bool gradients_finite_ = true;

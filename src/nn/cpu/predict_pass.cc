@@ -283,7 +283,8 @@ Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
       input = pass.activations.Output(tower.layers[i]);
     }
   }
-  std::ranges::copy(pass.activations.Output(pass.plan.top().last()).flat(), outputs.begin());
+  std::ranges::transform(pass.activations.Output(pass.plan.top().last()).flat(), outputs.begin(),
+                         [&](float output) { return output * pass.plan.output_factor; });
   return absl::OkStatus();
 }
 

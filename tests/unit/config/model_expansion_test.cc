@@ -193,5 +193,58 @@ TEST_CASE("An esmm multiplies the probabilities of two labels", "[config]") {
   }
 }
 
+TEST_CASE("The loss in_batch_softmax needs a dot of two vectors on one CPU", "[config]") {
+  const auto model = [](const std::string& top, const std::string& loss) {
+    return absl::StrCat(
+        "{towers: [{name: one, input: [dense, embeddings.user], layers: [{linear: 4}]}, {name: "
+        "two, "
+        "input: [embeddings.item], layers: [l2_norm]}, {name: top, ",
+        top, "}], loss: {kind: in_batch_softmax", loss, "}}");
+  };
+  const std::string top = "input: [one, two], layers: [{dot: 4}]";
+  const auto config = Parse(model(top, ", temperature: 0.1"));
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  const LossConfig& loss = config->model.tasks.at(0).loss;
+  CHECK(loss.kind == LossConfig::Kind::kInBatchSoftmax);
+  CHECK(loss.temperature == 0.1F);
+  CHECK(config->data.columns.back().label_values == ColumnConfig::LabelValues::kCounts);
+
+  const std::string no_dot =
+      "model.loss.kind: in_batch_softmax needs a last tower that is one dot of two vectors of one "
+      "width; let it read a user's and an item's tower, with layers: [{dot: WIDTH}]";
+  for (const char* const other :
+       {"input: [one, two], layers: [{linear: 1}]", "input: [one, two], layers: [{dot: 2}, sum]",
+        "input: [one, two], layers: [{dot: 4}, {linear: 1}]"}) {
+    CAPTURE(other);
+    CHECK(ErrorOf(model(other, "")) == no_dot);
+  }
+  CHECK(ErrorOf(model(top, ", temperature: 0")) ==
+        "model.loss.temperature: 0 is out of range; use 1.2e-38 to 3.4e38");
+  CHECK(ErrorOf(model(top, ", gamma: 1")) ==
+        "model.loss.gamma: has no effect with kind: in_batch_softmax; remove it, or set kind: "
+        "focal");
+  CHECK(ErrorOf("{deepfm: {}, loss: {temperature: 2}}") ==
+        "model.loss.temperature: has no effect with kind: bce; remove it, or set kind: "
+        "in_batch_softmax");
+  CHECK(ErrorOf(model(top, "") + "\nnn_worker: {device: cuda}") ==
+        "model.loss.kind: in_batch_softmax is computed on a CPU only; set nn_worker.device: cpu");
+  CHECK(ErrorOf(model(top, "") +
+                "\nnn_worker: {instances: [{address: \"a:1\"}, {address: \"b:1\"}]}") ==
+        "model.loss.kind: in_batch_softmax is computed by one nn-worker only; list one in "
+        "nn_worker.instances");
+  CHECK(ErrorOf(model(top, ""), /*has_second_label=*/true) ==
+        "model.loss.kind: in_batch_softmax supports one label only; keep one label column");
+  for (const char* const files : {"data.test", "data.validation"}) {
+    const auto tested =
+        ParseClusterConfig(absl::StrCat(kHistories, "model: ", model(top, ""), "\n"), kSamplePath,
+                           {absl::StrCat(files, "=[CMakeLists.txt]")});
+    REQUIRE_FALSE(tested.ok());
+    CHECK_THAT(std::string(tested.status().message()),
+               Catch::EndsWith("model.loss.kind: in_batch_softmax has no evaluation; remove "
+                               "data.test and data.validation"));
+  }
+}
+
 }  // namespace
 }  // namespace simurgh

@@ -185,6 +185,11 @@ TEST_CASE("Towers, inputs, labels and the sampling correction predict the same i
   numbers.tasks[2].loss.kind = LossConfig::Kind::kSquaredError;
   numbers.tasks[3].loss.kind = LossConfig::Kind::kPoisson;
   exports.Add("numbers", numbers);
+  exports.Add("two_towers",
+              {.towers = {{"user", {"dense", "embeddings.a"}, {Linear(3)}},
+                          {"item", {"embeddings.b"}, {Plain(LayerConfig::Kind::kL2Norm)}},
+                          {"top", {"user", "item"}, {Dot(3)}}},
+               .loss = {.kind = LossConfig::Kind::kInBatchSoftmax, .temperature = 0.2F}});
   Random random(3);
   for (int i = 0; i < 20; ++i) {
     exports.Add(absl::StrCat("random_", i), RandomModel(random));

@@ -97,7 +97,11 @@ std::string DescriptionOf(const ModelConfig& model, const ModelInputs& inputs,
       R"({"network": {"dense": [)", absl::StrJoin(dense, ", "), R"(], "embeddings": [)",
       absl::StrJoin(features, ", "), R"(], "towers": [)", absl::StrJoin(towers, ", "),
       R"(]}, "weights": [)", absl::StrJoin(weights, ", "), R"(], "tensors": [)",
-      absl::StrJoin(tensors, ", "), R"(], "statistics": [)", absl::StrJoin(statistics, ", "), "]}");
+      absl::StrJoin(tensors, ", "), R"(], "statistics": [)", absl::StrJoin(statistics, ", "), "]",
+      IsInBatch(model)
+          ? absl::StrCat(R"(, "temperature": )", TasksOf(model).front().loss.temperature)
+          : "",
+      "}");
 }
 
 // Compares the next values with `found`, relative to the largest.

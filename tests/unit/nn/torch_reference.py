@@ -2,10 +2,10 @@
 """Computes loss, probabilities and gradients of a model with PyTorch, in f64.
 
 Usage: torch_reference.py FOLDER
-FOLDER has model.json: `network` (see scripts/simurgh_model.py), `weights` (factors of the tasks' losses), `tensors`
-(names and shapes of the parameters) and `statistics` (those of the running ones); and parameters, dense, embeddings,
-labels and, with dropout, masks, f32 without a header. Writes f64 to FOLDER/found: the loss, the probabilities, the
-gradients of the parameters and those of the embeddings.
+FOLDER has model.json: `network` (see scripts/simurgh_model.py), `weights` (factors of the tasks' losses), `temperature`
+(of the loss in_batch_softmax; else absent), `tensors` (names and shapes of the parameters) and `statistics` (those of
+the running ones); and parameters, dense, embeddings, labels and, with dropout, masks, f32 without a header. Writes f64
+to FOLDER/found: the loss, the predictions, the gradients of the parameters and those of the embeddings.
 """
 import itertools
 import json
@@ -48,11 +48,26 @@ if os.path.exists(folder + "/masks"):
     masks = iter(read("masks"))
     torch.nn.functional.dropout = lambda x, rate, training: x * torch.stack(
         list(itertools.islice(masks, x.numel()))).reshape(x.shape)
-logits = model.logits(dense, embeddings)
-losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+temperature = description.get("temperature")
+if temperature is None:
+    logits = model.logits(dense, embeddings)
+    losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    predictions = torch.sigmoid(logits)
+else:
+    # The loss in_batch_softmax of the vectors that the last layer reads. Equal items differ by less than rounding.
+    vectors = []
+    *_, top = model.layers.values()
+    top.register_forward_pre_hook(lambda module, inputs: vectors.append(inputs[0]))
+    predictions = model.logits(dense, embeddings) / temperature
+    users, items = vectors[0].chunk(2, 1)
+    same = (items[:, None] - items[None]).abs().amax(2) < 1e-9
+    others = same & ~torch.eye(len(items), dtype=torch.bool)
+    scores = (users @ items.T / temperature).masked_fill(others, -torch.inf)
+    own = torch.nn.functional.cross_entropy(scores, torch.arange(len(items)), reduction="none")
+    losses = own[:, None] * labels
 loss = (losses * weights).sum() / len(labels)
 loss.backward()
 found = {name.removeprefix("layers.").replace(" ", ".").replace(":", "."): one.grad
          for name, one in model.named_parameters()}
-parts = [loss, torch.sigmoid(logits), *(found[name] for name, _ in description["tensors"]), embeddings.grad]
+parts = [loss, predictions, *(found[name] for name, _ in description["tensors"]), embeddings.grad]
 numpy.concatenate([part.detach().numpy().ravel() for part in parts]).astype("<f8").tofile(folder + "/found")
