@@ -71,6 +71,8 @@ class Expansion {
         return Ple();
       case Named::kEsmm:
         return Esmm();
+      case Named::kTwoTower:
+        return TwoTower();
     }
   }
 
@@ -298,6 +300,42 @@ class Expansion {
         click_first ? std::vector<std::string>{"click", "conversion"}
                     : std::vector<std::string>{"conversion", "click"},
         {{.kind = Kind::kSum, .width = 2}});
+  }
+
+  // Source: Yi et al., "Sampling-bias-corrected neural modeling for large corpus item
+  // recommendations", RecSys 2019, section 3, without the correction.
+  void TwoTower() {
+    std::map<std::string, std::string> sides;  // Feature -> the key that names it first.
+    for (const auto& [key, names] : {std::pair("user", &model_.user), {"item", &model_.item}}) {
+      if (names->empty()) return Report(key, "names no feature", "list the features of its tower");
+      for (size_t i = 0; i < names->size(); ++i) {
+        const std::string& name = (*names)[i];
+        const std::string path = absl::StrCat(key, ".", i);
+        if (!diagnostics_.CheckKnown("model.two_tower." + path, "feature", name, features_)) return;
+        const auto [side, is_new] = sides.emplace(name, key);
+        if (is_new) continue;
+        return Report(path,
+                      absl::StrCat("feature '", name, "' is named in ", side->second, ", too"),
+                      "name it once");
+      }
+    }
+    for (const std::string& feature : features_) {
+      if (sides.contains(feature)) continue;
+      return Report("user", absl::StrCat("feature '", feature, "' is in neither tower"),
+                    "name it in user or item, or remove the feature");
+    }
+    for (const TaskConfig& task : config_.model.tasks) {
+      if (task.loss.kind == LossConfig::Kind::kInBatchSoftmax) continue;
+      return Report("user",
+                    absl::StrCat("the loss of '", task.label, "' is ", NameOf(task.loss.kind)),
+                    "remove model.tasks; the loss is in_batch_softmax");
+    }
+    std::vector<LayerConfig> layers = deep_;
+    layers.push_back(Linear(model_.dim));
+    if (model_.normalize) layers.push_back({.kind = Kind::kL2Norm});
+    Add("user", WithDense(InputsOf(model_.user)), layers);
+    Add("item", InputsOf(model_.item), layers);
+    Add("top", {"user", "item"}, {{.kind = Kind::kDot, .width = model_.dim}});
   }
 
   // Adds what gives the logit of each label, and the top. add: adds towers whose names begin with

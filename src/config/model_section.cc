@@ -209,6 +209,11 @@ void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
     ReadTowers(section, &model->towers);
     ReadShorthand(section, shorthand);
     section.Map("loss", [&](MapReader& in) { ReadLoss(in, &model->loss); });
+    if (shorthand->kind == ModelShorthand::Kind::kTwoTower) {
+      if (section.Has("loss")) section.Error("loss", "conflicts with 'two_tower'", "remove it");
+      model->loss = {.kind = LossConfig::Kind::kInBatchSoftmax,
+                     .temperature = shorthand->temperature};
+    }
     section.Maps("tasks",
                  "tasks of several labels, in any order; a label without an entry has weight 1 and "
                  "`model.loss`",

@@ -226,11 +226,26 @@ void ReadFinalMlp(MapReader& in, ModelShorthand* shorthand) {
              &shorthand->heads, 1, kMaxLayerWidth);
 }
 
+void ReadTwoTower(MapReader& in, ModelShorthand* shorthand) {
+  const char* const names = "names of features";
+  in.Texts("user", "features of the user's tower, which also reads the dense columns; at least one",
+           &shorthand->user, {0, kMaxFeatures}, Need::kOptional, names);
+  in.Texts("item", "features of the item's tower; at least one", &shorthand->item,
+           {0, kMaxFeatures}, Need::kOptional, names);
+  ReadLayers(in, "layers", "hidden layers of both towers; a linear layer of `dim` outputs follows",
+             kDefaultLayers, &shorthand->deep);
+  in.Integer("dim", "width of the users' and items' vectors", &shorthand->dim, 1, kMaxLayerWidth);
+  in.Bool("normalize", "whether the vectors have length 1", &shorthand->normalize);
+  if (!shorthand->normalize) shorthand->temperature = 1.0F;
+  in.Number("temperature", "divisor of the scores; by default 1 without `normalize`",
+            &shorthand->temperature, kPositive);
+}
+
 }  // namespace
 
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
   section.OneOf({"towers", "dlrm", "dcn_v2", "deepfm", "wide_deep", "final_mlp", "mask_net", "din",
-                 "bst", "mmoe", "ple", "esmm"});
+                 "bst", "mmoe", "ple", "esmm", "two_tower"});
   std::vector<std::string> given;
   if (section.Has("towers")) given.emplace_back("towers");
   const auto model = [&](const std::string& key, Named kind, const auto& body) {
@@ -331,6 +346,8 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
             &own->conversion, Need::kOptional, "the second label");
     ReadLayers(in, "deep", of_label, kDefaultLayers, &own->deep);
   });
+  model("two_tower", Named::kTwoTower,
+        [&](MapReader& in, ModelShorthand* own) { ReadTwoTower(in, own); });
   if (section.describing()) return;
   if (given.empty()) {
     // Without a network a program computes it.

@@ -33,7 +33,8 @@ struct ModelShorthand {
     kBst,
     kMmoe,
     kPle,
-    kEsmm
+    kEsmm,
+    kTwoTower
   };
   enum class Structure { kStacked, kParallel };
   // The rows of sequences, side by side, are weighed for the queries.
@@ -75,6 +76,13 @@ struct ModelShorthand {
   uint32_t levels = 1;          // ple
   std::string click = {};       // esmm: label; empty: the first one.
   std::string conversion = {};  // esmm: label; empty: the second one.
+
+  // two_tower: features of each side, and the width of their vectors. `deep` has the hidden layers.
+  std::vector<std::string> user = {};
+  std::vector<std::string> item = {};
+  uint32_t dim = 32;
+  bool normalize = true;
+  float temperature = 0.05F;
 };
 
 // Reads the model given instead of `towers`. Reports none and more than one.

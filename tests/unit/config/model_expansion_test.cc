@@ -246,5 +246,52 @@ TEST_CASE("The loss in_batch_softmax needs a dot of two vectors on one CPU", "[c
   }
 }
 
+TEST_CASE("A two_tower has a tower for the user and one for the item", "[config]") {
+  CHECK(TowersOf("{two_tower: {user: [user, seen, shops], item: [item, shop], layers: [{linear: "
+                 "8}, relu], dim: 6}}") ==
+        Lines{"user: dense embeddings.user embeddings.seen embeddings.shops > linear 8 > relu > "
+              "linear 6 > l2_norm",
+              "item: embeddings.item embeddings.shop > linear 8 > relu > linear 6 > l2_norm",
+              "top: user item > dot 6"});
+  CHECK(TowersOf("{two_tower: {user: [user, seen, shops, shop], item: [item], normalize: "
+                 "false}}")[1] ==
+        "item: embeddings.item > linear 64 > relu > linear 32 > relu > linear 32");
+  const auto temperature = [](const std::string& more) {
+    const auto config = Parse(
+        absl::StrCat("{two_tower: {user: [user, seen, shops, shop], item: [item]", more, "}}"));
+    REQUIRE(config.ok());
+    CHECK(config->model.tasks.at(0).loss.kind == LossConfig::Kind::kInBatchSoftmax);
+    return config->model.tasks.at(0).loss.temperature;
+  };
+  CHECK(temperature("") == 0.05F);
+  CHECK(temperature(", normalize: false") == 1.0F);
+  CHECK(temperature(", temperature: 0.2") == 0.2F);
+}
+
+TEST_CASE("The features of a two_tower are in one tower each", "[config]") {
+  const auto error = [](const std::string& body) { return ErrorOf("{two_tower: {" + body + "}}"); };
+  CHECK(ErrorOf("two_tower") ==
+        "model.two_tower.user: names no feature; list the features of its tower");
+  CHECK(error("user: [user, seen, shops, shop], item: []") ==
+        "model.two_tower.item: names no feature; list the features of its tower");
+  CHECK(error("user: [usr], item: [item]") ==
+        "model.two_tower.user.0: no feature is named 'usr'; the nearest feature is 'user'");
+  CHECK(error("user: [user, seen, shops, shop], item: [item, user]") ==
+        "model.two_tower.item.1: feature 'user' is named in user, too; name it once");
+  CHECK(error("user: [user, seen, user], item: [item]") ==
+        "model.two_tower.user.2: feature 'user' is named in user, too; name it once");
+  CHECK(error("user: [user, seen, shops], item: [item]") ==
+        "model.two_tower.user: feature 'shop' is in neither tower; name it in user or item, or "
+        "remove the feature");
+  const std::string all = "{two_tower: {user: [user, seen, shops, shop], item: [item]}";
+  CHECK(ErrorOf(all + ", loss: {kind: bce}}") ==
+        "model.loss: conflicts with 'two_tower'; remove it");
+  CHECK(ErrorOf(all + ", tasks: [{label: click, loss: {kind: bce}}]}") ==
+        "model.two_tower.user: the loss of 'click' is bce; remove model.tasks; the loss is "
+        "in_batch_softmax");
+  CHECK(ErrorOf(all + "}", /*has_second_label=*/true) ==
+        "model.loss.kind: in_batch_softmax supports one label only; keep one label column");
+}
+
 }  // namespace
 }  // namespace simurgh
