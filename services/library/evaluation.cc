@@ -19,6 +19,7 @@ StatusOr<TableEvaluation> EvaluateTable(const ModelVersion& version, Predictor& 
                                         ArrowArrayStream* table,
                                         std::optional<std::span<const float>> outputs) {
   const ClusterConfig& config = version.config();
+  SIMURGH_RETURN_IF_ERROR(CheckHasMetrics(config));
   const size_t labels = version.format().labels.size();
   DataConfig data = config.data;
   data.on_bad_row = DataConfig::OnBadRow::kSkip;

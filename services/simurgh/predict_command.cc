@@ -230,6 +230,9 @@ StatusOr<ExitCode> Predict(PredictOptions options) {
   SIMURGH_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelVersion> model,
                            LoadVersion(checkpoint, options.overrides, options.allow_plugins));
   PrintOverrides(checkpoint, options.overrides, model->config());
+  if (options.evaluates || options.measures_importance) {
+    SIMURGH_RETURN_IF_ERROR(CheckHasMetrics(model->config()));
+  }
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
   if (options.measures_importance) return RunImportance(options, model, input, threads);

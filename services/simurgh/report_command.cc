@@ -254,6 +254,7 @@ Status DescribeRows(const ReportOptions& options, LoadedModel& model, PredictInp
                            LoadVersion(model.checkpoint, options.overrides, options.allow_plugins));
   PrintOverrides(model.checkpoint, options.overrides, model.version->config());
   const ClusterConfig& config = model.version->config();
+  SIMURGH_RETURN_IF_ERROR(CheckHasMetrics(config));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<ColumnGroup> groups,
                            ColumnGroupsOf(*model.version, {}));
   const size_t labels = LabelColumns(config.data).size();

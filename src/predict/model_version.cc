@@ -36,20 +36,25 @@ StatusOr<std::string> TextOf(const Checkpoint& checkpoint, const std::string& na
 }
 
 // Replaces what belongs to the training's machines. Keys that need a file get one that exists; it
-// is not read.
+// is not read. A model without validation or test stays without.
 std::vector<std::string> LocalOverrides(const Checkpoint& checkpoint) {
   const std::string path = std::filesystem::absolute(checkpoint.Path("manifest.json")).string();
   const std::string file =
       absl::StrCat("\"", absl::StrReplaceAll(path, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
-  return {absl::StrCat("cluster.token_file=", file),
-          absl::StrCat("data.train=[", file, "]"),
-          absl::StrCat("data.validation=[", file, "]"),
-          absl::StrCat("data.test=[", file, "]"),
-          "rpc={}",
-          "loaders={}",
-          "embedding_ps={instances: [{address: \"unix:///embedding-ps\"}]}",
-          "embedding_worker.instances=[{address: \"unix:///embedding-worker\"}]",
-          "nn_worker.instances=[{address: \"unix:///nn-worker\"}]"};
+  std::vector<std::string> overrides = {
+      absl::StrCat("cluster.token_file=", file),
+      absl::StrCat("data.train=[", file, "]"),
+      "rpc={}",
+      "loaders={}",
+      "embedding_ps={instances: [{address: \"unix:///embedding-ps\"}]}",
+      "embedding_worker.instances=[{address: \"unix:///embedding-worker\"}]",
+      "nn_worker.instances=[{address: \"unix:///nn-worker\"}]"};
+  const auto& given = checkpoint.manifest.config;
+  for (const std::string key : {"data.validation", "data.test"}) {
+    const auto found = std::ranges::find(given, key, &std::pair<std::string, std::string>::first);
+    if (found != given.end()) overrides.push_back(absl::StrCat(key, "=[", file, "]"));
+  }
+  return overrides;
 }
 
 constexpr char kDense[] = "dense.safetensors";
@@ -269,6 +274,13 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
   SIMURGH_RETURN_IF_ERROR(
       ApplyStatistics(checkpoint.manifest.statistics, config.data, config.features));
   return config;
+}
+
+Status CheckHasMetrics(const ClusterConfig& config) {
+  if (!IsInBatch(config.model)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "the model's loss, in_batch_softmax, compares the rows of a batch, so that single rows have "
+      "no metrics; predict them without an evaluation");
 }
 
 Status CheckPlugins(const ClusterConfig& config, bool allowed) {

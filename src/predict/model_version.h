@@ -48,6 +48,10 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
 // Errors: INVALID_ARGUMENT if there is one and it is not allowed, naming it and the remedy.
 Status CheckPlugins(const ClusterConfig& config, bool allowed);
 
+// Errors: INVALID_ARGUMENT for a model whose predictions of single rows have no metrics, since its
+// loss compares the rows of a batch.
+Status CheckHasMetrics(const ClusterConfig& config);
+
 // A trained model in memory, as of one step: feature processing, rows and dense weights.
 //
 // Threads: immutable; shared.

@@ -30,7 +30,10 @@ bool EarlyStopping::IsOver(const EvaluationResult& result) {
 
 ProgressMeter::ProgressMeter(std::chrono::milliseconds interval, size_t auc_window,
                              std::span<const TaskConfig> tasks, std::vector<LabelScale> scales)
-    : interval_(interval), window_samples_(auc_window), scales_(std::move(scales)) {
+    : interval_(interval),
+      window_samples_(auc_window),
+      scales_(std::move(scales)),
+      has_metrics_(tasks.front().loss.kind != LossConfig::Kind::kInBatchSoftmax) {
   for (const TaskConfig& task : tasks) {
     tasks_.push_back({.loss = task.loss, .auc = std::nullopt, .sums = {}});
     if (!IsRegression(task.loss.kind)) tasks_.back().auc.emplace(auc_window);
@@ -42,7 +45,7 @@ void ProgressMeter::AddToWindow(const TrainObserver::Step& step, const DenseBatc
   if (step.samples == 0) return;
   Sums own{.samples = step.samples, .loss = step.loss * static_cast<double>(step.samples)};
   const std::span<const float> weights = batch.weights();
-  for (size_t sample = 0; sample < step.samples; ++sample) {
+  for (size_t sample = 0; has_metrics_ && sample < step.samples; ++sample) {
     const size_t first = sample * tasks_.size();
     if (std::isnan(batch.labels[first])) continue;  // Unknown.
     const double weight = weights.empty() ? 1.0 : weights[sample];
@@ -87,6 +90,7 @@ void ProgressMeter::Add(const TrainObserver::Step& step, const DenseBatch& batch
   loss_ += step.loss * static_cast<double>(step.samples);
   applied_samples_ += step.samples;
   AddToWindow(step, batch, probabilities);
+  if (!has_metrics_) return;
   const std::span<const float> weights = batch.weights();
   for (size_t i = 0; i < probabilities.size(); ++i) {
     if (std::isnan(batch.labels[i])) continue;

@@ -104,6 +104,7 @@ class ProgressMeter {
   }
 
   const std::vector<LabelScale> scales_;  // One per label, or empty.
+  const bool has_metrics_;                // False: single rows of the loss have none.
 };
 
 }  // namespace simurgh

@@ -233,6 +233,13 @@ TEST_CASE("The committed model of two towers trains, and predicts scores") {
     least = std::min(least, score);
     most = std::max(most, score);
   }
+  // A row alone has no metrics of this loss.
+  for (const char* what : {"--evaluate", "--importance"}) {
+    const CommandResult refused =
+        Predict(absl::StrCat("--model ", model, " --input ", train, " ", what));
+    CHECK(refused.exit_code == 2);
+    CHECK_THAT(refused.error, Contains("in_batch_softmax, compares"));
+  }
   // Cosines over the temperature, 0.05.
   CHECK(least < -1);
   CHECK(least >= -20.001);
