@@ -279,8 +279,8 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
 Status CheckHasMetrics(const ClusterConfig& config) {
   if (!IsInBatch(config.model)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "the model's loss, in_batch_softmax, compares the rows of a batch, so that single rows have "
-      "no metrics; predict them without an evaluation");
+      "the model's loss, in_batch_softmax, compares the rows of a batch: rows alone have no "
+      "metrics; predict them without an evaluation");
 }
 
 Status CheckPlugins(const ClusterConfig& config, bool allowed) {
