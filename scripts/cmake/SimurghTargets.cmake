@@ -61,8 +61,8 @@ function(simurgh_use_precompiled_headers target kind)
 endfunction()
 
 # simurgh_compile_alone(SOURCES...)
-# Keeps sources out of unity builds: those that Highway compiles once for each processor, and tests whose local names
-# others of the same program have, too.
+# Keeps sources out of unity builds: those that Highway compiles once for each processor, those that a style test
+# replaces, and those whose local names others of the same program have, too.
 function(simurgh_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
