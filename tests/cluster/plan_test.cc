@@ -88,8 +88,10 @@ void CompareBytes(const Json& plan, const MetricsText& metrics, const std::strin
     CAPTURE(method, kind);
     const double mean =
         sum("simurgh_rpc_" + kind + "_bytes_total") / sum("simurgh_rpc_calls_total");
+    // Two numbers of a request are not sent if they are 0. Which steps are acknowledged at a pull
+    // depends on times.
     CHECK(plan["network_per_step"][method][kind].get<double>() ==
-          Approx(calls * mean).epsilon(0.05).margin(8 * calls));
+          Approx(calls * mean).epsilon(0.05).margin(16 * calls));
   }
 }
 
