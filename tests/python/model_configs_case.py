@@ -20,7 +20,8 @@ ADULT = ("age workclass fnlwgt education education_num marital_status occupation
          "capital_loss hours_per_week native_country income").split()
 CRITEO = ["label", *(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27))]
 # Of examples that have not the teacher's name.
-TEACHERS = {"din": "sequence", "bst": "sequence", "mmoe": "experts", "ple": "experts", "esmm": "purchases"}
+TEACHERS = {"din": "sequence", "bst": "sequence", "mmoe": "experts", "ple": "experts", "esmm": "purchases",
+            "two-tower": "purchases"}
 PLUGIN = BIN.parent / "plugins/soft_bins.so"
 ROWS = 1000
 
@@ -86,10 +87,11 @@ def check(path):
     far = np.abs(found - wanted) / np.maximum(1, np.abs(wanted))
     expect(far.max() < 1e-6, f"{name}: predictions differ by {far.max()}")
 
-    words = ["--model", folder, "--input", test, "--evaluate", *plugins]
-    printed = result_of(program("simurgh", "predict", *words).out)
-    found = model.evaluate(rows)
-    expect(found == printed and len(found) >= 2, f"{name}: evaluate gives {found}, the program {printed}")
+    if name != "two-tower":  # A loss of whole batches has no metrics of a row.
+        words = ["--model", folder, "--input", test, "--evaluate", *plugins]
+        printed = result_of(program("simurgh", "predict", *words).out)
+        found = model.evaluate(rows)
+        expect(found == printed and len(found) >= 2, f"{name}: evaluate gives {found}, the program {printed}")
 
     program("simurgh", "export", "features", "--model", folder, "--input", test, "--output", "features.npz", *plugins)
     program("simurgh", "export", "embeddings", "--model", folder, "--output", "{table}.npz")
