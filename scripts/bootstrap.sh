@@ -37,6 +37,8 @@ PACKAGES=(
   librdkafka-dev
   # Arithmetic: vector kernels, dense layers and their threads.
   libhwy-dev libdnnl-dev libgomp1
+  # Neighbours of vectors, for retrieval.
+  libhnswlib-dev
   # Memory.
   libjemalloc-dev
   # Tests, and those of the benches' reports.

@@ -35,6 +35,10 @@ simurgh_system_library(simurgh_dnnl dnnl.hpp dnnl)
 # Debian's oneDNN needs GCC's OpenMP runtime, not clang's.
 find_library(SIMURGH_GOMP_LIBRARY libgomp.so.1 REQUIRED)
 target_link_libraries(simurgh_dnnl INTERFACE ${SIMURGH_GOMP_LIBRARY})
+# A library of headers.
+find_path(SIMURGH_HNSWLIB_INCLUDE hnswlib/hnswlib.h REQUIRED)
+add_library(simurgh_hnswlib INTERFACE IMPORTED GLOBAL)
+target_include_directories(simurgh_hnswlib INTERFACE ${SIMURGH_HNSWLIB_INCLUDE})
 simurgh_system_library(simurgh_rdkafka librdkafka/rdkafka.h rdkafka)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
 
