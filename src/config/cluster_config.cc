@@ -137,10 +137,12 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
       YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
   ExpandModelName(&document);
   MoveColumns(&document);
+  ExpandItems(&document);
   for (const std::string& override_text : overrides) {
     SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
     ExpandModelName(&document);
     MoveColumns(&document);
+    ExpandItems(&document);
   }
   ReadContext context(document);
   context.input_files = files;
@@ -169,6 +171,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
       ExpandModel(shorthand, &config, &context.diagnostics);
     }
     if (context.diagnostics.ok()) CheckInBatch(config, &context.diagnostics);
+    if (context.diagnostics.ok()) LinkItems(&config, &context.diagnostics);
   }
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
   context.settings.merge(config.settings);

@@ -68,6 +68,8 @@ struct ColumnConfig {
   bool date = false;          // dense: a point in time, whose number is the days since 1970.
   DateOrder date_order = DateOrder::kYearFirst;  // Applies with `date`.
   uint32_t width = 1;  // dense: numbers of a cell, with `separator` between them.
+  bool may_lack =
+      false;  // Files may lack the column, whose cells are then missing. No key sets it.
 };
 
 // Returns whether the column's texts are converted to numbers, rather than used as written.
@@ -118,6 +120,17 @@ struct DerivedConfig {
   PluginConfig plugin;
 };
 
+// The items that a model of two towers chooses from, and how evaluations rank them.
+struct ItemsConfig {
+  std::vector<std::string> files = {};  // One row an item, in the format of the data; none: unset.
+  std::string id = {};                  // Column whose text names an item.
+  // Column whose text names a user in evaluations. Empty: the column of kind kGroup, or without one
+  // a row's inputs of the user's tower.
+  std::string user = {};
+  std::vector<uint32_t> top = {10, 20, 100};  // Lengths of the lists of metrics, ascending.
+  bool exclude_seen = false;  // Evaluations leave out the items of the user's training rows.
+};
+
 // YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
   enum class Format { kCsv, kCriteo, kJson, kLibsvm, kLibffm, kParquet, kArrow };
@@ -141,6 +154,7 @@ struct DataConfig {
   // Files for evaluations during training; empty: the test files.
   std::vector<std::string> validation;
   std::vector<std::string> test;
+  ItemsConfig items = {};
   // Rows of a window of `train` in which an epoch's rows are shuffled; 0: they are not.
   uint64_t shuffle = 0;
   OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.

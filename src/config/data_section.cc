@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "config/diagnostics.h"
@@ -19,6 +21,8 @@ constexpr size_t kMaxColumns = 65'536;
 constexpr size_t kMaxTexts = 1'024;
 constexpr uint32_t kMaxFields = 4'096;
 constexpr uint32_t kMaxDerivedWidth = 1'024;
+constexpr uint32_t kMaxTop = 100'000;
+constexpr size_t kMaxTops = 16;
 constexpr uint64_t kMaxRows = uint64_t{1} << 40;
 
 using ColumnKind = ColumnConfig::Kind;
@@ -422,6 +426,35 @@ void ReadAllFiles(MapReader& in, const std::string& folder, bool may_be_fed, Dat
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
               folder, data->format, &data->test);
   }
+  in.For(Scope::kTraining)->Map("items", [&](MapReader& map) {
+    ReadFiles(map, "files",
+              "files of the items that a model of two towers chooses from, one row an item, see "
+              "Items",
+              in.Has("items") ? 1 : 0, folder, data->format, &data->items.files);
+    map.Text("id", "column whose text names an item; none: the only id column of the item's tower",
+             &data->items.id, "name of a column");
+    map.Text("user", "column whose text names a user in evaluations; none: see Items",
+             &data->items.user, "name of a column");
+    std::vector<std::string> top = {"10", "20", "100"};
+    const auto length_of = [](const std::string& text) {
+      uint32_t length = 0;
+      return absl::SimpleAtoi(text, &length) && length <= kMaxTop ? length : 0;
+    };
+    map.Texts("top",
+              "lengths k of the lists of recall@k, hit_rate@k and ndcg@k, in ascending order", &top,
+              {1, kMaxTops}, Need::kOptional, absl::StrCat("integers from 1 to ", kMaxTop),
+              [&](const std::string& text) {
+                return length_of(text) > 0 ? "" : absl::StrCat("'", text, "' is not a length");
+              });
+    data->items.top.clear();
+    for (const std::string& text : top) data->items.top.push_back(length_of(text));
+    if (!std::ranges::is_sorted(data->items.top, std::less_equal<>())) {
+      map.Error("top", "not in ascending order", "order the lengths, each once");
+    }
+    map.Bool("exclude_seen",
+             "whether evaluations leave out the items of the user's rows in `train`, see Items",
+             &data->items.exclude_seen);
+  });
   in.Choice<OnBadRow>(
       "on_bad_row",
       "reaction to a row that cannot be read: end the run, or skip and count it, see Data files",
@@ -523,6 +556,31 @@ void MoveColumns(YamlNode* document) {
     csv->items.erase(csv->items.begin() + (found - csv->items.data()));
   }
   std::ranges::move(moved, std::back_inserter(data->items));
+}
+
+void ExpandItems(YamlNode* document) {
+  YamlNode* const data = FindKey(*document, "data");
+  YamlNode* const items = data == nullptr ? nullptr : FindKey(*data, "items");
+  if (items == nullptr) return;
+  const bool is_list = items->kind == YamlNode::Kind::kList;
+  if (!is_list && items->kind != YamlNode::Kind::kScalar) return;
+  YamlNode files{.kind = YamlNode::Kind::kList,
+                 .place = items->place,
+                 .key = "files",
+                 .key_place = items->key_place};
+  if (is_list) {
+    files.items = std::move(items->items);
+  } else {
+    files.items.push_back({.kind = YamlNode::Kind::kScalar,
+                           .quoted = items->quoted,
+                           .text = std::move(items->text),
+                           .place = items->place});
+  }
+  items->kind = YamlNode::Kind::kMap;
+  items->quoted = false;
+  items->text.clear();
+  items->items.clear();
+  items->items.push_back(std::move(files));
 }
 
 std::vector<ColumnConfig> PairColumns(const DataConfig& data) {

@@ -55,6 +55,13 @@ class SchemaBuilder {
     std::vector<std::string> names = alternatives_.at("model");
     std::erase(names, "towers");
     model = {{"if", {{"type", "string"}}}, {"then", {{"enum", names}}}, {"else", std::move(model)}};
+    // `items` is also a file, or a list of them.
+    Json& items = root_["properties"]["data"]["properties"]["items"];
+    items["required"] = Json::array({"files"});
+    const Json files = items["properties"]["files"];
+    items = {{"if", {{"type", "object"}}},
+             {"then", std::move(items)},
+             {"else", {{"anyOf", Json::array({{{"type", "string"}}, files})}}}};
     root_["$defs"][kLayer]["minProperties"] = 1;
     root_["$defs"][kLayer]["maxProperties"] = 1;
     // The columns of one format are fixed, and must not be given.

@@ -55,6 +55,8 @@ void ReadFeatures(MapReader& root, const std::string& folder, std::vector<Featur
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
 // Moves the columns of older files, in data.csv, to data.
 void MoveColumns(YamlNode* document);
+// Replaces `items: FILE`, or a list of files, by `items: {files: [FILE]}`.
+void ExpandItems(YamlNode* document);
 // shorthand: a model for ExpandModel. The file of weights need not exist.
 void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
                ModelShorthand* shorthand);
@@ -93,6 +95,8 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
 // Checks what the loss in_batch_softmax needs, if the model has it. Requires valid towers.
 void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics);
+// Checks data.items, and sets the column of its ids. Requires valid towers.
+void LinkItems(ClusterConfig* config, Diagnostics* diagnostics);
 // Switches off what `mode: sync` excludes, so that one key changes the mode.
 void ApplyMode(ClusterConfig* config);
 // Loaders read a stream: adds one, and an address where it finds the nn-worker.

@@ -18,13 +18,25 @@ enum class EvaluationMetric {
   kGroupAuc,  // Larger is better.
   kRmse,      // Smaller is better.
   kLoss,      // Mean of the task's loss. Smaller is better.
+  // Metrics of a ranking of all items, see RankingResult. Larger is better.
+  kRecall,
+  kHitRate,
+  kNdcg,
+  kMrr,
 };
 
+// Length of the lists that kRecall, kHitRate and kNdcg look at.
+inline constexpr uint32_t kComparedItems = 20;
+
 // Names in YAML, indexed by EvaluationMetric.
-inline constexpr std::array kMetricNames = {"auc", "log_loss", "group_auc", "rmse", "loss"};
+inline constexpr std::array kMetricNames = {"auc",       "log_loss",    "group_auc", "rmse", "loss",
+                                            "recall@20", "hit_rate@20", "ndcg@20",   "mrr"};
 inline const char* NameOf(EvaluationMetric metric) {
   return kMetricNames[static_cast<size_t>(metric)];
 }
+
+// Returns whether the metric is one of a ranking of all items.
+inline bool IsOfRanking(EvaluationMetric metric) { return metric >= EvaluationMetric::kRecall; }
 
 // Returns the metric's name in results and manifests.
 inline const char* ReportedName(EvaluationMetric metric) {
@@ -33,7 +45,8 @@ inline const char* ReportedName(EvaluationMetric metric) {
 
 // Returns the value as a score, of which larger ones are better.
 inline double ScoreOf(EvaluationMetric metric, double value) {
-  const bool larger = metric == EvaluationMetric::kAuc || metric == EvaluationMetric::kGroupAuc;
+  const bool larger = metric == EvaluationMetric::kAuc || metric == EvaluationMetric::kGroupAuc ||
+                      IsOfRanking(metric);
   return larger ? value : -value;
 }
 
@@ -74,7 +87,7 @@ struct EarlyStoppingConfig {
   using Metric = EvaluationMetric;
 
   uint32_t patience = 0;         // Evaluations in a row without improvement; 0: off.
-  std::optional<Metric> metric;  // None: auc, or loss of a regression; set by LoadClusterConfig.
+  std::optional<Metric> metric;  // None: the default; set by LoadClusterConfig.
   float min_improvement = 0.0F;  // Difference that counts as an improvement.
 };
 

@@ -153,7 +153,14 @@ void CheckMetric(const std::string& key, EvaluationMetric metric, const ClusterC
   const TaskConfig& first = config.model.tasks.front();
   const bool of_numbers = metric == EvaluationMetric::kRmse;
   const bool of_all = metric == EvaluationMetric::kLoss;
-  if (!of_all && of_numbers != IsRegression(first.loss.kind)) {
+  if (IsInBatch(config.model) || IsOfRanking(metric)) {
+    if (IsInBatch(config.model) && IsOfRanking(metric)) return;
+    diagnostics->Report(key,
+                        absl::StrCat(NameOf(metric), " is no metric of label '", first.label,
+                                     "', whose loss is ", NameOf(first.loss.kind)),
+                        IsOfRanking(metric) ? "choose another metric, or set model: two_tower"
+                                            : "choose ndcg@20, recall@20, hit_rate@20 or mrr");
+  } else if (!of_all && of_numbers != IsRegression(first.loss.kind)) {
     diagnostics->Report(
         key,
         absl::StrCat(NameOf(metric), " is no metric of label '", first.label, "', whose loss is ",
@@ -319,7 +326,7 @@ void ReadMetric(MapReader& in, const std::string& key, const std::string& meanin
                 std::optional<EvaluationMetric>* metric) {
   auto read = EvaluationMetric::kAuc;
   const std::string text =
-      absl::StrCat(meaning, "; of a label of numbers `loss` (default) or `rmse`");
+      absl::StrCat(meaning, "; by default `auc`, of numbers `loss`, of items `ndcg@20`");
   in.Choice(key, text.c_str(), &read, kMetricNames);
   if (in.Has(key)) *metric = read;
 }
@@ -440,7 +447,9 @@ void ApplyBest(ClusterConfig* config) {
   if (!evaluates || !saves) checkpoint.keep_best = 0;
   std::optional<EvaluationMetric>& stops_by = config->training.early_stopping.metric;
   const bool is_regression = IsRegression(config->model.tasks.front().loss.kind);
-  const auto by_default = is_regression ? EvaluationMetric::kLoss : EvaluationMetric::kAuc;
+  const auto by_default = IsInBatch(config->model) ? EvaluationMetric::kNdcg
+                          : is_regression          ? EvaluationMetric::kLoss
+                                                   : EvaluationMetric::kAuc;
   if (!stops_by) stops_by = by_default;
   if (!checkpoint.best_by) {
     checkpoint.best_by = training.early_stopping.patience > 0 ? *stops_by : by_default;

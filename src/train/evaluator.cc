@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "nn/metrics.h"
 #include "tensor/finite.h"
 #include "train/batch_pipeline.h"
@@ -55,7 +56,14 @@ Status NoRows() {
 
 }  // namespace
 
+const RankingResult::AtK& RankingResult::compared() const {
+  const auto found = std::ranges::find(at, kComparedItems, &AtK::k);
+  SIMURGH_CHECK(found != at.end());
+  return *found;
+}
+
 double ValueOf(const EvaluationResult& result, EvaluationMetric metric) {
+  if (IsOfRanking(metric) && !result.ranking) return kNaN;
   switch (metric) {
     case EvaluationMetric::kAuc:
       return result.auc;
@@ -67,6 +75,14 @@ double ValueOf(const EvaluationResult& result, EvaluationMetric metric) {
       return result.rmse;
     case EvaluationMetric::kLoss:
       return result.loss;
+    case EvaluationMetric::kRecall:
+      return result.ranking->compared().recall;
+    case EvaluationMetric::kHitRate:
+      return result.ranking->compared().hit_rate;
+    case EvaluationMetric::kNdcg:
+      return result.ranking->compared().ndcg;
+    case EvaluationMetric::kMrr:
+      return result.ranking->mrr;
   }
   return kNaN;
 }
@@ -76,6 +92,15 @@ std::vector<std::pair<std::string, double>> ReportedMetrics(const EvaluationResu
   const auto add = [&](EvaluationMetric metric) {
     metrics.emplace_back(ReportedName(metric), ValueOf(result, metric));
   };
+  if (result.ranking) {
+    for (const RankingResult::AtK& at : result.ranking->at) {
+      metrics.emplace_back(absl::StrCat("recall@", at.k), at.recall);
+      metrics.emplace_back(absl::StrCat("hit_rate@", at.k), at.hit_rate);
+      metrics.emplace_back(absl::StrCat("ndcg@", at.k), at.ndcg);
+    }
+    add(EvaluationMetric::kMrr);
+    return metrics;
+  }
   if (IsRegression(result.loss_kind)) {
     add(EvaluationMetric::kRmse);
   } else {

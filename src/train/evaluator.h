@@ -24,6 +24,34 @@
 
 namespace simurgh {
 
+// How a model of two towers ranks all items for users. Values are means over the users with a
+// relevant item, those of a row with a label above 0. Items of equal scores rank behind each other,
+// the relevant ones last. Weights of samples do not count.
+//
+// recall: share of a user's relevant items among the first k. hit_rate: 1 if one of them is there.
+// ndcg: sum of 1 / log2(rank + 1) of the relevant items among the first k, over that of the best
+// ranking. mrr: 1 / rank of the first relevant item.
+// Source of ndcg: Jarvelin and Kekalainen, "Cumulated gain-based evaluation of IR techniques", TOIS
+// 2002, with gains of 0 and 1.
+struct RankingResult {
+  struct AtK {
+    uint32_t k = 0;
+    double recall = 0;
+    double hit_rate = 0;
+    double ndcg = 0;
+  };
+
+  uint64_t users = 0;  // Users with a relevant item.
+  uint64_t items = 0;  // Items that are ranked.
+  // Relevant items that the items' files lack. They count as not found.
+  uint64_t unknown_items = 0;
+  std::vector<AtK> at = {};
+  double mrr = 0;
+
+  // Returns the metrics for kComparedItems, which `at` has.
+  const AtK& compared() const;
+};
+
 // Means are weighted by the samples' weights, if there are any.
 struct EvaluationResult {
   LossConfig::Kind loss_kind = LossConfig::Kind::kBce;
@@ -46,6 +74,8 @@ struct EvaluationResult {
   // One per feature: among the samples with ids, the share whose ids training has never seen; see
   // EmbeddingCheck::CountUnseen. Empty without an EmbeddingCheck.
   std::vector<double> unseen_shares = {};
+  // Set for a model of two towers, which has no other metrics.
+  std::optional<RankingResult> ranking = {};
 };
 
 double ValueOf(const EvaluationResult& result, EvaluationMetric metric);

@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -5,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include <catch2/catch.hpp>
 
+#include "config/retrieval.h"
 #include "config/sections.h"
 #include "tests/unit/config/sample.h"
 
@@ -291,6 +293,69 @@ TEST_CASE("The features of a two_tower are in one tower each", "[config]") {
         "in_batch_softmax");
   CHECK(ErrorOf(all + "}", /*has_second_label=*/true) ==
         "model.loss.kind: in_batch_softmax supports one label only; keep one label column");
+}
+
+TEST_CASE("data.items needs two towers and one id column that names an item", "[config]") {
+  const auto parse = [](const std::string& items, const std::string& model,
+                        const std::string& format = "csv") {
+    return ParseClusterConfig(
+        absl::StrCat(kHistories, "  items: ", items, "\nmodel: ", model, "\n"), kSamplePath,
+        {"data.format=" + format});
+  };
+  const auto error = [&](const std::string& items, const std::string& model) {
+    const auto config = parse(items, model);
+    REQUIRE_FALSE(config.ok());
+    const std::string text(config.status().message());
+    return text.substr(text.find("data."));
+  };
+  const std::string one = "{two_tower: {user: [user, seen, shops, shop], item: [item]}}";
+  const std::string two = "{two_tower: {user: [user, seen, shops], item: [item, shop]}}";
+  for (const char* const items :
+       {"CMakeLists.txt", "[CMakeLists.txt]", "{files: [CMakeLists.txt]}"}) {
+    CAPTURE(items);
+    const auto config = parse(items, one);
+    INFO(config.status().ToString());
+    REQUIRE(config.ok());
+    REQUIRE(config->data.items.files.size() == 1);
+    CHECK(config->data.items.files[0] == "CMakeLists.txt");
+    CHECK(config->data.items.id == "item");
+  }
+  CHECK(parse("{files: [CMakeLists.txt], id: title}", two)->data.items.id == "title");
+  CHECK(Parse(one)->data.items.files.empty());
+  CHECK(error("CMakeLists.txt", two) ==
+        "data.items.id: missing; the item's tower reads several id columns: item, shop; name the "
+        "one whose text names an item");
+  CHECK(error("CMakeLists.txt", "deepfm") ==
+        "data.items: the model's last tower is no dot of a user's and an item's tower; remove it, "
+        "or set model: two_tower");
+  CHECK_THAT(error("no.csv", one), Catch::StartsWith("data.items.files.0: "));
+  CHECK(error("{id: item}", one) ==
+        "data.items.files: missing; expected: list of 1 to 65536 paths of files");
+  const auto config =
+      ParseClusterConfig(absl::StrCat(kHistories, "model: ", one, "\n"), kSamplePath,
+                         {"data.items=CMakeLists.txt", "data.items.id=shop"});
+  REQUIRE(config.ok());
+  CHECK(config->data.items.id == "shop");
+  CHECK(config->data.items.top == std::vector<uint32_t>{10, 20, 100});
+  CHECK(config->training.early_stopping.metric == EvaluationMetric::kNdcg);
+  CHECK(parse("{files: [CMakeLists.txt], top: [1, 5]}", one)->data.items.top ==
+        std::vector<uint32_t>{1, 5, 20});
+  CHECK(error("{files: [CMakeLists.txt], top: [5, 5]}", one) ==
+        "data.items.top: not in ascending order; order the lengths, each once");
+  CHECK(error("{files: [CMakeLists.txt], top: [0]}", one) ==
+        "data.items.top.0: '0' is not a length; expected: integers from 1 to 100000");
+}
+
+TEST_CASE("A tower's columns are those of its features and earlier towers", "[config]") {
+  const auto config = Parse("{two_tower: {user: [user, seen], item: [item, shop, shops]}}");
+  REQUIRE(config.ok());
+  const std::optional<TwoTowers> towers = TwoTowersOf(*config);
+  REQUIRE(towers.has_value());
+  CHECK(ColumnsOfTower(*config, towers->user) == Lines{"age", "user", "seen"});
+  CHECK(ColumnsOfTower(*config, towers->item) == Lines{"item", "shop", "shops"});
+  CHECK(ColumnsOfTower(*config, config->model.towers.back().name) ==
+        Lines{"age", "user", "item", "shop", "seen", "shops"});
+  CHECK_FALSE(TwoTowersOf(*Parse("deepfm")).has_value());
 }
 
 }  // namespace
