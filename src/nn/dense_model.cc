@@ -86,4 +86,8 @@ Status DensePredictor::Predict(const DenseModel& model, MatrixView<const float> 
                            {dense, embeddings}, outputs);
 }
 
+MatrixView<const float> DensePredictor::LastTowerInput(const DenseModel& model) const {
+  return state_->activations.Input(model.plan_->top());
+}
+
 }  // namespace simurgh

@@ -68,6 +68,9 @@ class DensePredictor {
   Status Predict(const DenseModel& model, MatrixView<const float> embeddings,
                  MatrixView<const float> dense, std::span<float> outputs);
 
+  // See DenseNetwork::LastTowerInput. model: that of the last Predict(), with samples.
+  MatrixView<const float> LastTowerInput(const DenseModel& model) const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

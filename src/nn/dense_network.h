@@ -128,6 +128,13 @@ class DenseNetwork {
   virtual Status Predict(BatchBlock& block, MatrixView<const float> dense,
                          std::span<float> outputs) = 0;
 
+  // Returns what the last tower read in the last Predict(), (B, width): of a model of two towers
+  // the user's and then the item's vector of each sample. Lifetime: until the next call.
+  // Errors: UNIMPLEMENTED for a device that keeps them; INTERNAL.
+  virtual StatusOr<MatrixView<const float>> LastTowerInput() {
+    return absl::UnimplementedError("the device does not give the vectors of towers");
+  }
+
   // Memory for batches, allocated as the device needs it. Lifetime: the network's.
   virtual BlockPool& blocks() = 0;
 

@@ -270,6 +270,10 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
   return absl::OkStatus();
 }
 
+MatrixView<const float> Predictor::LastTowerInput(const ModelVersion& model) const {
+  return state_->dense->LastTowerInput(*model.parts_->dense);
+}
+
 void Predictor::MakePredictions(const ModelVersion& model, std::vector<float>& outputs) const {
   const ClusterConfig& config = state_->common.config;
   ToPredictions(TasksOf(config.model), config.training.keep_negatives, model.parts_->calibrations,

@@ -77,6 +77,10 @@ class Predictor {
   // Errors: those of DensePredictor; those of RemoteRows::Read(), if servers have the rows.
   Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
+  // Returns what the last tower of the model's network read in the last Predict(), see
+  // DenseNetwork::LastTowerInput. Requires a network of towers and a batch with samples.
+  MatrixView<const float> LastTowerInput(const ModelVersion& model) const;
+
   // Replaces outputs of the model's network by predictions: calibrated, and in the unit of the
   // label. outputs: (samples, labels).
   void MakePredictions(const ModelVersion& model, std::vector<float>& outputs) const;

@@ -427,7 +427,7 @@ StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const A
     const auto place = places.find(name);
     const bool is_needed =
         column.kind != ColumnConfig::Kind::kSkip && (needs_labels || !IsTarget(column.kind));
-    if (place == places.end() && is_needed && !elsewhere.contains(name)) {
+    if (place == places.end() && is_needed && !column.may_lack && !elsewhere.contains(name)) {
       return Invalid("there is no column %s; %s; rename it, or set data.columns.%d.header_name",
                      Quoted(name), NearestRemedy("column", name, names), i);
     }

@@ -325,7 +325,8 @@ class ArrowSource : public ArrowRecords {
                            (needs_labels_ || !IsTarget(column.kind));
       if (!is_used) continue;
       if (places[c] == FileColumns::kAbsent) {
-        types->of_path.emplace_back(c, of_path.at(HeaderName(column)));
+        const auto found = of_path.find(HeaderName(column));
+        if (found != of_path.end()) types->of_path.emplace_back(c, found->second);
         continue;
       }
       chosen.push_back(places[c]);

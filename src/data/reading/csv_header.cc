@@ -25,6 +25,7 @@ using Kind = ColumnConfig::Kind;
 using Names = std::vector<std::string_view>;
 
 bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
+  if (column.may_lack) return false;
   if (IsTarget(column.kind)) return needs_labels;
   return column.kind != Kind::kSkip;
 }

@@ -253,6 +253,9 @@ Status CsvParser::Parse(std::string_view line, const FileColumns* columns, Batch
   for (const Column& column : columns_) {
     const size_t index = *place++;
     if (index == FileColumns::kAbsent) {
+      if (column.config.may_lack && column.config.kind == ColumnConfig::Kind::kDense) {
+        SIMURGH_RETURN_IF_ERROR(SetMissing(column, builder));
+      }
       cells_.EndCell();
       continue;
     }

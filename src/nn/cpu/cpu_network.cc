@@ -218,6 +218,10 @@ Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
   return PredictBatch(PassOf(Mode::kPredict), inputs, outputs);
 }
 
+StatusOr<MatrixView<const float>> CpuNetwork::LastTowerInput() {
+  return MatrixView<const float>(activations_.Input(plan_.top()));
+}
+
 Status CpuNetwork::Restore(std::span<const float> parameters, std::span<const float> state) {
   SIMURGH_RETURN_IF_ERROR(CheckRestored(parameters, state, this->parameters(), this->state()));
   std::ranges::copy(parameters, this->parameters().begin());

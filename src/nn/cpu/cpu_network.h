@@ -33,6 +33,7 @@ class CpuNetwork final : public DenseNetwork {
   Status ApplyGradients(float learning_rate) override;
   Status Predict(BatchBlock& block, MatrixView<const float> dense,
                  std::span<float> outputs) override;
+  StatusOr<MatrixView<const float>> LastTowerInput() override;
 
   BlockPool& blocks() override { return *blocks_; }
 

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "retrieval/ranking_metrics.h"
+#include "retrieval/tower_data.h"
+
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "data/batch/batch.h"
+#include "data/reading/batch_reader.h"
+
+namespace simurgh {
+
+// The users of an evaluation: rows with a label above 0, by the user that data.items.user, the
+// column of kind group or the inputs of the user's tower name. A user's query is its first such
+// row.
+//
+// Memory: some 150 bytes a user, and 4 bytes for each relevant or seen item. Threads: one owner.
+class RankedUsers {
+ public:
+  // Opens a reader of the rows with labels. It calls on_row for each row, before the batch with it.
+  using Open = std::function<StatusOr<std::unique_ptr<BatchReader>>(const DataConfig& data,
+                                                                    const RowObserver& on_row)>;
+
+  // Reads the rows. data: their format.
+  // Errors: INVALID_ARGUMENT for a column that `data` lacks, or without a row with a label above 0;
+  // those of `open` and of reading.
+  static StatusOr<RankedUsers> Read(const ClusterConfig& config, const DataConfig& data,
+                                    const ItemIds& items, const Open& open);
+
+  // Leaves out of the ranking what the users have in these rows, whatever the label, unless it is
+  // relevant. Errors: as Read().
+  Status ExcludeSeen(const ClusterConfig& config, const DataConfig& data, const ItemIds& items,
+                     const Open& open);
+
+  size_t size() const { return items_.size(); }
+  std::span<const UserItems> items() const { return items_; }
+  // Returns the user whose query is this row, counted from 0 over the rows of all batches.
+  std::optional<uint32_t> UserOf(uint64_t row) const;
+
+ private:
+  // Numbers of users, by the hash of what names a user.
+  std::unordered_map<uint64_t, uint32_t> users_;
+  std::vector<UserItems> items_;  // Indexed by user.
+  std::vector<uint64_t> rows_;    // Indexed by user: row of the query, ascending.
+};
+
+}  // namespace simurgh
