@@ -420,6 +420,22 @@ SIMURGH_API int simurgh_model_predict(simurgh_model* model, struct ArrowArrayStr
 SIMURGH_API int simurgh_model_features(simurgh_model* model, struct ArrowArrayStream* table,
                                        simurgh_result* result);
 
+typedef struct simurgh_vectors {
+  uint64_t size;
+  uint64_t step;          /* Step of the version. */
+  uint64_t rows;          /* Rows of the table. */
+  uint64_t width;         /* Numbers of a vector. */
+  const float* vectors;   /* [rows][width]; NaN in a bad row. */
+  uint64_t bad_rows;      /* Rows that cannot be parsed. The log has the first ones. */
+  simurgh_memory* memory; /* Owner of the array: simurgh_memory_release. */
+} simurgh_vectors;
+
+/* Computes the vectors of a model of two towers. tower: "user" or "item"; the table may lack
+ * columns that only the other tower reads. The dot product of a user's and an item's vector is the
+ * model's prediction. vectors->size must be set. Otherwise as simurgh_model_predict. */
+SIMURGH_API int simurgh_model_vectors(simurgh_model* model, struct ArrowArrayStream* table,
+                                      const char* tower, simurgh_vectors* vectors);
+
 typedef struct simurgh_evaluation {
   uint64_t size;
   const char* text;  /* Metrics as `simurgh predict --evaluate` prints them: "test_auc=0.8 ...". */

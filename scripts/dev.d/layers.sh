@@ -52,7 +52,7 @@ telemetry: event_file logging metrics timeline
 data/batch: batch batch_builder data_position encoded_batch
 data/processing: feature_consumer numbers times
 data/reading: arrow_source bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events line_cells record_stream replay_reader row_batcher row_lines row_parser row_source row_text
-data/guess: data_guess label_texts row_split telling_column
+data/guess: data_guess label_texts retrieval_guess row_split telling_column
 kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file
 table: distinct_counter encoded_matrix memory_budget partition table
@@ -61,6 +61,7 @@ nn: batch_block calibration cpu/compute_threads cpu/matmul dense_model dense_net
 collective: collective nccl_library
 train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network learning_rates nccl_sums ports program_state trainer
 predict: model_version predictor program_network remote_rows scorer served_versions
+retrieval: item_vectors ranked_users ranking_metrics tower_data version_ranking
 report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page permutation report report_json reservoir segments shown_columns table_report
 '
 

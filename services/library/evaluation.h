@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "retrieval/tower_data.h"
 
 #include "base/status.h"
 #include "predict/model_version.h"
@@ -26,5 +30,18 @@ struct TableEvaluation {
 StatusOr<TableEvaluation> EvaluateTable(const ModelVersion& version, Predictor& predictor,
                                         ArrowArrayStream* table,
                                         std::optional<std::span<const float>> outputs);
+
+// The vectors of a table's rows.
+struct TableVectors {
+  size_t width = 0;
+  std::vector<float> vectors;  // (good rows, width)
+  std::vector<bool> is_good;   // One for each row of the table.
+};
+
+// Computes vectors of users or items. Takes over the table, which may lack the columns that only
+// the other tower reads. Errors: INVALID_ARGUMENT for a missing column or another model than one of
+// two towers; those of Predictor.
+StatusOr<TableVectors> VectorsOfTable(const ModelVersion& version, Predictor& predictor,
+                                      ArrowArrayStream* table, TowerSide side);
 
 }  // namespace simurgh

@@ -1,5 +1,6 @@
 // The part of the C interface that uses trained models.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -143,6 +145,7 @@ struct simurgh_model {
   simurgh::Status Versions(simurgh_checkpoints* list);
   simurgh::Status Evaluate(ArrowArrayStream* table, const float* outputs, uint64_t count,
                            simurgh_evaluation* evaluation);
+  simurgh::Status Vectors(ArrowArrayStream* table, const char* tower, simurgh_vectors* vectors);
 
   const pid_t process = getpid();
   std::string path;
@@ -392,6 +395,34 @@ Status simurgh_model::Evaluate(ArrowArrayStream* table, const float* outputs, ui
   return absl::OkStatus();
 }
 
+Status simurgh_model::Vectors(ArrowArrayStream* table, const char* tower,
+                              simurgh_vectors* vectors) {
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(vectors->size, sizeof(*vectors), "simurgh_vectors"));
+  const std::string_view name = tower;
+  if (name != "user" && name != "item") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tower: '", tower, "' is not a tower; use user or item"));
+  }
+  const auto side = name == "user" ? simurgh::TowerSide::kUser : simurgh::TowerSide::kItem;
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion version, Current());
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
+  auto found = std::make_shared<simurgh::TableVectors>();
+  SIMURGH_ASSIGN_OR_RETURN(*found, simurgh::VectorsOfTable(*version, predictor, table, side));
+  GiveBack(std::move(predictor));
+  simurgh::Floats numbers(found->vectors.begin(), found->vectors.end());
+  simurgh::Spread(found->is_good, found->width, numbers);
+  auto memory = std::make_shared<simurgh::Floats>(std::move(numbers));
+  *vectors = {.size = sizeof(*vectors),
+              .step = version->step(),
+              .rows = found->is_good.size(),
+              .width = found->width,
+              .vectors = memory->data(),
+              .bad_rows = static_cast<uint64_t>(std::ranges::count(found->is_good, false))};
+  vectors->memory = new simurgh_memory{memory};
+  return absl::OkStatus();
+}
+
 int simurgh_model_open(const simurgh_model_options* options, simurgh_model** model) {
   return simurgh::library::Call([&]() -> Status {
     *model = nullptr;
@@ -455,6 +486,17 @@ int simurgh_model_evaluate(simurgh_model* model, struct ArrowArrayStream* table,
     const simurgh::library::ReleasedTable released(table);
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     return model->Evaluate(table, outputs, count, evaluation);
+  });
+}
+
+int simurgh_model_vectors(simurgh_model* model, struct ArrowArrayStream* table, const char* tower,
+                          simurgh_vectors* vectors) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckTable(table));
+    const simurgh::library::ReleasedTable released(table);
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(tower, "tower"));
+    return model->Vectors(table, tower, vectors);
   });
 }
 

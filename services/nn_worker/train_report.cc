@@ -41,6 +41,8 @@ const GaugeFamily kValidationLogLoss("simurgh_nn_validation_log_loss",
 const GaugeFamily kValidationRmse(
     "simurgh_nn_validation_rmse",
     "Root mean squared error of the last validation; labels of numbers.");
+const GaugeFamily kValidationNdcg("simurgh_nn_validation_ndcg",
+                                  "NDCG@20 of the last validation; models of two towers.");
 const HistogramFamily kStalenessSteps(
     "simurgh_nn_staleness_steps",
     "Earlier steps of this rank that were unacknowledged at a batch's pull.");
@@ -60,6 +62,14 @@ const GaugeFamily kTaskRmse("simurgh_nn_task_rmse",
 // Returns metrics with all digits of a double: logs of two runs show whether they are equal to the
 // bit.
 std::string MetricsText(const EvaluationResult& result) {
+  if (result.ranking) {
+    std::string text = fmt::format("items={} unknown_items={}", result.ranking->items,
+                                   result.ranking->unknown_items);
+    for (const auto& [metric, value] : ReportedMetrics(result)) {
+      text += fmt::format(" {}={:.17g}", metric, value);
+    }
+    return text;
+  }
   if (IsRegression(result.loss_kind)) {
     return fmt::format("rmse={:.17g} constant_rmse={:.6g} loss={:.17g} calibration={:.4f}",
                        result.rmse, result.constant_rmse, result.loss, result.calibration);
@@ -118,7 +128,7 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
     for (const auto& [metric, value] : ReportedMetrics(one)) {
       if (is_short && metric == "calibration") continue;
       // Labels that are numbers can have any scale.
-      const bool is_scaled = IsRegression(one.loss_kind) && metric != "calibration";
+      const bool is_scaled = IsRegression(one.loss_kind) && !one.ranking && metric != "calibration";
       all += fmt::format("{}_{}={} ", what, metric,
                          is_scaled ? fmt::format("{:.6g}", value) : MetricText(value));
       if (metric == "rmse") all += fmt::format("{}_constant_rmse={:.6g} ", what, one.constant_rmse);
@@ -137,6 +147,12 @@ std::vector<std::string> TestWarnings(const EvaluationResult& result, const Clus
   constexpr double kTooGood = 0.995;
   constexpr double kTooSmall = 0.1;  // Share of a constant's RMSE.
   std::vector<std::string> warnings;
+  if (result.ranking && result.ranking->unknown_items > 0) {
+    warnings.push_back(
+        fmt::format("{} relevant items of the test are not in the files of data.items, and count "
+                    "as not found. Add them to the files",
+                    result.ranking->unknown_items));
+  }
   for (const auto& [column, share] : UnseenColumns(result, config)) {
     warnings.push_back(fmt::format(
         "{:.0f} % of the test rows have ids of '{}' that training has not seen. Check that the "
@@ -205,9 +221,10 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
 }
 
 TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
-                         const TrainingConfig& training)
+                         const TrainingConfig& training, bool ranks_items)
     : tasks_(std::move(tasks)),
       is_endless_(training.epochs == 0),
+      ranks_items_(ranks_items),
       epochs_(training.epochs),
       max_steps_(static_cast<double>(training.max_steps)),
       course_(training),
@@ -223,6 +240,7 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
       validation_auc_(registry.Get(kValidationAuc)),
       validation_log_loss_(registry.Get(kValidationLogLoss)),
       validation_rmse_(registry.Get(kValidationRmse)),
+      validation_ndcg_(registry.Get(kValidationNdcg)),
       staleness_(registry.Get(kStalenessSteps, PowersOfTwo(kMaxStaleness))),
       dense_staleness_(registry.Get(kDenseStalenessPushes, PowersOfTwo(kMaxDenseStaleness))),
       wait_seconds_(registry.Get(kStageSeconds, LatencyBuckets(), {"wait"})),
@@ -289,10 +307,11 @@ void TrainReport::OnProgress(const Progress& progress) {
                        progress.seconds / own * (steps / done - steps));
   }
   spdlog::info(
-      "progress: step={} samples={} loss={:.4f} {} samples_per_s={:.0f} staleness={:.1f} "
+      "progress: step={} samples={} loss={:.4f}{} samples_per_s={:.0f} staleness={:.1f} "
       "ranks_staleness={:.1f}{} skipped_steps={}{}",
-      progress.steps, progress.samples, progress.loss, ProgressText(progress.metrics),
-      progress.samples_per_second, progress.staleness, progress.ranks_staleness,
+      progress.steps, progress.samples, progress.loss,
+      ranks_items_ ? "" : " " + ProgressText(progress.metrics), progress.samples_per_second,
+      progress.staleness, progress.ranks_staleness,
       progress.dense_staleness ? fmt::format(" dense_staleness={:.1f}", *progress.dense_staleness)
                                : std::string(),
       progress.skipped_steps, rest);
@@ -308,6 +327,7 @@ void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const Evaluatio
   const bool is_test = set == EvaluationSet::kTest;
   if (history_ != nullptr) history_->Add(step, set, result);
   if (!is_test) {
+    if (result.ranking) validation_ndcg_.Set(result.ranking->compared().ndcg);
     validation_auc_.Set(result.auc);
     validation_log_loss_.Set(result.log_loss);
     validation_rmse_.Set(result.rmse);

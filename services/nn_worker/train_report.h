@@ -43,9 +43,10 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
 // Reports training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
-  // tasks: names of the labels. training: has the length of the training.
+  // tasks: names of the labels. training: has the length of the training. ranks_items: single
+  // predictions have no metrics.
   TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
-              const TrainingConfig& training);
+              const TrainingConfig& training, bool ranks_items = false);
 
   void OnStep(const Step& step) override;
   void OnDensePush(uint64_t gap) override;
@@ -83,6 +84,7 @@ class TrainReport : public TrainObserver {
 
   const std::vector<std::string> tasks_;
   const bool is_endless_;
+  const bool ranks_items_;
   const double epochs_;
   const double max_steps_;  // 0: no limit.
   ValidationCourse course_;
@@ -103,6 +105,7 @@ class TrainReport : public TrainObserver {
   Gauge& validation_auc_;
   Gauge& validation_log_loss_;
   Gauge& validation_rmse_;
+  Gauge& validation_ndcg_;
   std::vector<TaskGauges> task_gauges_;
   Histogram& staleness_;
   Histogram& dense_staleness_;

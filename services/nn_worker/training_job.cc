@@ -217,8 +217,9 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       masks_(config.features),
       identities_(config.data.on_change),
       bad_rows_(config.checkpoint, rank == 0 ? "" : absl::StrCat("-rank-", rank)),
-      report_(registry, LabelColumns(config.data), config.training),
-      labels_(LabelColumns(config.data)),
+      report_(registry, LabelColumns(config.data), config.training, RanksItems(config)),
+      // Rows of a model of two towers may all be positives.
+      labels_(RanksItems(config) ? std::vector<std::string>() : LabelColumns(config.data)),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
       skipped_test_rows_(SkippedRowsOf(registry, "test")) {
@@ -486,6 +487,20 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
     }
   }
   if (hosted_ != nullptr) hosted_->Join(collective);
+  if (RanksItems(config_) && (data.validation || data.test)) {
+    ranking_.emplace(config_, [this](std::unique_ptr<BatchReader> reader) {
+      return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr);
+    });
+    const Status loaded = rank_ == 0 ? ranking_->Load() : absl::OkStatus();
+    if (!loaded.ok()) {
+      collective.Abort(loaded);
+      return loaded;
+    }
+    data.evaluate = [&](const StepId& step_id, EvaluationSet set, const EvaluationOptions& options,
+                        const std::stop_token& ends) {
+      return ranking_->Evaluate(port, *network_, collective, step_id, set, options, ends);
+    };
+  }
   Trainer trainer(training, run, port, *network_, collective, std::move(data), report_, dense);
   StatusOr<TrainResult> result = trainer.Run(std::move(stop));
   if (result.ok() || buffer_ == nullptr || !buffer_->ended_empty()) return result;

@@ -20,6 +20,7 @@
 #include "model/model_directory.h"
 #include "nn/dense_network.h"
 #include "services/nn_worker/loader_buffer.h"
+#include "services/nn_worker/ranking.h"
 #include "services/nn_worker/train_report.h"
 #include "telemetry/metrics.h"
 #include "train/hosted_network.h"
@@ -191,6 +192,7 @@ class TrainingJob {
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;
+  std::optional<RankingEvaluation> ranking_;  // Set if evaluations rank items.
   std::shared_ptr<HostedNetwork> hosted_;
   std::shared_ptr<DenseNetwork> network_;
 };

@@ -57,6 +57,8 @@ inline constexpr char kExportUsage[] =
                                      write ids and weights of tables
   simurgh export features --model MODEL --input FILE --output FILE ...
                                      write the processed ids and numbers of rows
+  simurgh export vectors --model MODEL --input FILE --output FILE ...
+                                     write vectors of items or users of two towers
 )";
 inline constexpr char kModelUsage[] =
     R"(  simurgh model list MODEL           list the checkpoints of a model

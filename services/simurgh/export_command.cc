@@ -14,12 +14,15 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "retrieval/item_vectors.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
 #include "base/status.h"
 #include "config/cluster_config.h"
+#include "config/retrieval.h"
 #include "config/statistics.h"
 #include "data/batch/batch.h"
 #include "data/reading/batch_reader.h"
@@ -31,8 +34,11 @@
 #include "services/nn_worker/network_description.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/file_prediction.h"
 #include "services/simurgh/output.h"
+#include "services/simurgh/predict_input.h"
 #include "services/simurgh/progress.h"
+#include "services/simurgh/vector_file.h"
 #include "telemetry/logging.h"
 #include "train/dense_weights.h"
 
@@ -166,6 +172,8 @@ struct ExportOptions {
   std::string input;
   bool unlabeled = false;
   bool allow_plugins = false;
+  std::string tower = "item";
+  std::string id;
 };
 
 // Calls write(path) for a temporary file, which gets its name when it is complete.
@@ -336,6 +344,91 @@ StatusOr<ExitCode> ExportFeatures(const ExportOptions& options) {
   return ExitCode::kOk;
 }
 
+constexpr char kVectorsNotes[] =
+    R"(Writes the vectors of a model of two towers, for an index of nearest neighbours. The
+input has a row an item (--tower user: a row a user), and the columns of that tower, by name. FILE
+ends in .npz, .safetensors or .csv. It has `ids` and `vectors` [rows, dim], f32. In .npz ids are
+int64 if all are integers, else texts. In .safetensors they are U64, or else `ids.bytes` with
+`ids.offsets`. A line of CSV has the id and "[x,y,...]".
+
+The dot product of a user's and an item's vector is what simurgh predict writes. So an index of
+inner products finds the items that the model ranks first.
+
+Examples:
+  simurgh export vectors --model /models/shop --input items.csv --output items.npz
+  simurgh export vectors --model /models/shop --tower user --input users.csv --output users.npz
+)";
+
+// Returns the column that names the rows of a side. Errors: INVALID_ARGUMENT if it is not known.
+StatusOr<std::string> IdColumn(const ClusterConfig& config, TowerSide side,
+                               const std::string& given) {
+  if (!given.empty()) return given;
+  const ItemsConfig& items = config.data.items;
+  const std::string& of_config = side == TowerSide::kItem ? items.id : items.user;
+  if (!of_config.empty()) return of_config;
+  SIMURGH_ASSIGN_OR_RETURN(const std::string tower, TowerOf(config, side));
+  const std::vector<std::string> read = ColumnsOfTower(config, tower);
+  std::vector<std::string> ids;
+  for (const ColumnConfig& column : config.data.columns) {
+    const bool is_read = std::ranges::find(read, column.name) != read.end();
+    if (is_read && column.kind == ColumnConfig::Kind::kId) ids.push_back(column.name);
+  }
+  if (ids.size() == 1) return ids[0];
+  return OptionProblem(
+      absl::StrCat("--id is missing; the tower reads ", ids.empty() ? "no id column" : "several: ",
+                   absl::StrJoin(ids, ", "), "; name the column whose text names a row"));
+}
+
+StatusOr<ExitCode> ExportVectors(const ExportOptions& options) {
+  if (options.input.empty()) return OptionProblem("--input is missing");
+  if (options.tower != "item" && options.tower != "user") {
+    return OptionProblem(
+        absl::StrCat("--tower: '", options.tower, "' is not a tower; use item or user"));
+  }
+  const TowerSide side = options.tower == "item" ? TowerSide::kItem : TowerSide::kUser;
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
+  SIMURGH_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelVersion> model,
+                           LoadVersion(checkpoint, options.overrides, options.allow_plugins));
+  PrintOverrides(checkpoint, options.overrides, model->config());
+  SIMURGH_ASSIGN_OR_RETURN(const std::string id, IdColumn(model->config(), side, options.id));
+  SIMURGH_ASSIGN_OR_RETURN(const PredictInput input, InputOf(model->config().data, options.input));
+  SIMURGH_RETURN_IF_ERROR(CheckReplacesNone(input.files, options.output));
+  std::vector<std::string> ids;
+  std::vector<float> vectors;
+  SIMURGH_ASSIGN_OR_RETURN(const size_t dim, VectorWidth(model->config()));
+  ProgressLine line;
+  if (side == TowerSide::kItem) {
+    SIMURGH_ASSIGN_OR_RETURN(ItemVectors items,
+                             ReadItemVectors(*model, input.data, input.files, id));
+    if (items.without_row > 0) {
+      std::fprintf(stderr, "simurgh: items without a row in the model: %llu of %llu\n",
+                   static_cast<unsigned long long>(items.without_row),
+                   static_cast<unsigned long long>(items.size()));
+    }
+    ids = items.ids.texts();
+    vectors = std::move(items.vectors);
+  } else {
+    SIMURGH_RETURN_IF_ERROR(
+        ForEachVector(*model, input.data, {.side = side, .files = input.files, .texts = {id}},
+                      [&](const VectorRows& rows) {
+                        const std::span<const float> numbers = rows.vectors.flat();
+                        ids.insert(ids.end(), rows.texts.begin(), rows.texts.end());
+                        vectors.insert(vectors.end(), numbers.begin(), numbers.end());
+                        line.Show("exporting", ids.size(), "");
+                        return absl::OkStatus();
+                      }));
+  }
+  const double seconds = line.seconds();
+  line.End();
+  SIMURGH_RETURN_IF_ERROR(WriteFile(options.output, [&](const std::string& file) {
+    return WriteVectors(file, options.output, ids, vectors, dim);
+  }));
+  std::fprintf(stderr, "simurgh: exported: rows=%llu dim=%llu seconds=%.2f\n",
+               static_cast<unsigned long long>(ids.size()), static_cast<unsigned long long>(dim),
+               seconds);
+  return ExitCode::kOk;
+}
+
 void AddOverrides(po::options_description& options, ExportOptions& own) {
   options.add_options()("set", po::value(&own.overrides)->value_name("KEY=VALUE"),
                         "change a configuration key, such as the path of a vocabulary; may repeat");
@@ -358,6 +451,17 @@ void AddFeaturesOptions(po::options_description& options, ExportOptions& own) {
   AddOverrides(options, own);
 }
 
+void AddVectorsOptions(po::options_description& options, ExportOptions& own) {
+  options.add_options()("tower", po::value(&own.tower)->value_name("TOWER"),
+                        "export vectors of the item tower (default) or the user tower")(
+      "input", po::value(&own.input)->value_name("FILE"),
+      "read rows from FILE, a folder or a pattern; -: stdin")(
+      "id", po::value(&own.id)->value_name("NAME"),
+      "name the rows by this column (default: data.items.id, or the tower's only id column)")(
+      "allow-plugins", po::bool_switch(&own.allow_plugins), kAllowPlugins);
+  AddOverrides(options, own);
+}
+
 struct Action {
   const char* name;
   const char* notes;
@@ -368,7 +472,8 @@ struct Action {
 constexpr std::array kActions = {
     Action{"onnx", kOnnxNotes, AddOverrides, ExportOnnx},
     Action{"embeddings", kEmbeddingsNotes, AddEmbeddingsOptions, ExportEmbeddings},
-    Action{"features", kFeaturesNotes, AddFeaturesOptions, ExportFeatures}};
+    Action{"features", kFeaturesNotes, AddFeaturesOptions, ExportFeatures},
+    Action{"vectors", kVectorsNotes, AddVectorsOptions, ExportVectors}};
 
 constexpr char kExportNotes[] =
     R"(simurgh export ACTION --help describes an action. A file appears when it is complete.
@@ -386,8 +491,9 @@ ExitCode Run(const Action* action, int argc, const char* const* argv) {
                          action == nullptr ? kExportNotes : action->notes};
   const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
     if (action == nullptr) {
-      return OptionProblem(absl::StrCat("export: '", words.empty() ? "" : words[0],
-                                        "' is not an action; use onnx, embeddings or features"));
+      return OptionProblem(
+          absl::StrCat("export: '", words.empty() ? "" : words[0],
+                       "' is not an action; use onnx, embeddings, features or vectors"));
     }
     if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");
     if (own.output.empty()) return OptionProblem("--output is missing");

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "config/cluster_config.h"
 #include "data/guess/data_guess.h"
+#include "data/guess/retrieval_guess.h"
 #include "data/guess/row_split.h"
 #include "data/reading/file_writer.h"
 #include "services/runtime/command_line.h"
@@ -44,6 +45,11 @@ Prints a line for each column, with its kind and the reason, and the next comman
 column of numbers the reason has the loss of predictions by this column alone: by the mean
 label of each value, by ranges, and by a linear function of the number.
 
+With --retrieval, DATA has a row for each interaction of a user with an item. The item's column is
+the one whose values are the ids of --items. Columns of the items with repeated values become
+features. The last positive row of a user is for the test, and the one before for validation.
+Without a time these are random ones. Training ends when ndcg@20 of the validation gets no better.
+
 COLUMNS are names in the header, between commas or in several options.
 
 Examples:
@@ -52,11 +58,16 @@ Examples:
   simurgh init events.jsonl.gz --output model/events.yaml
   simurgh init records.jsonl --kafka localhost:9092/clicks
   simurgh init visits.csv --id shop,city --skip note --time day
+  simurgh init --retrieval ratings.csv --items movies.csv
 
 Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.
 )";
 
 struct InitOptions {
+  bool is_retrieval = false;  // `data` has interactions of users with items.
+  std::string items;          // With is_retrieval: file of the items; may be empty.
+  std::string user;
+  std::string item;
   std::string data;
   std::string test;
   std::string output;  // Path of the configuration.
@@ -310,7 +321,95 @@ StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const InitOptions& opt
   return ExitCode::kOk;
 }
 
+// Writes the files of a model of two towers.
+StatusOr<ExitCode> InitRetrieval(InitOptions options) {
+  if (!options.test.empty() || !options.kafka.empty() || !options.guess.positive.empty() ||
+      !options.guess.group.empty() || !options.guess.ids.empty() || !options.guess.dense.empty() ||
+      !options.guess.skip.empty()) {
+    return OptionProblem(
+        "--retrieval supports --items, --user, --item, --label, --weight, --time, --sample, "
+        "--output and --force");
+  }
+  SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
+  const RetrievalOptions about{.interactions = options.data,
+                               .items = options.items,
+                               .sample_rows = options.guess.max_rows,
+                               .user = options.user,
+                               .item = options.item,
+                               .label = options.guess.label,
+                               .weight = options.guess.weight,
+                               .time = options.guess.time};
+  SIMURGH_ASSIGN_OR_RETURN(const RetrievalGuess guess, GuessRetrieval(about));
+  const fs::path output = fs::absolute(options.output);
+  const std::string prefix = fs::path(options.output).replace_extension();
+  const RetrievalFiles files{.train = prefix + ".train.csv",
+                             .validation = prefix + ".valid.csv",
+                             .test = prefix + ".test.csv",
+                             .items = prefix + ".items.csv"};
+  const std::vector<std::string> written = {options.output, files.train, files.validation,
+                                            files.test, files.items};
+  for (const std::string& path : written) {
+    std::error_code ignored;
+    for (const std::string& read : {options.data, options.items}) {
+      if (read.empty() || !fs::equivalent(path, read, ignored)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": has the rows to read, and would be replaced; use another --output"));
+    }
+  }
+  if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
+  std::error_code failed;
+  fs::create_directories(output.parent_path(), failed);
+  if (failed) {
+    return absl::InvalidArgumentError(absl::StrCat("--output ", options.output, ": cannot create ",
+                                                   output.parent_path().string(), ": ",
+                                                   failed.message()));
+  }
+  std::cout << "columns:\n";
+  const auto print = [](const RetrievalColumn& column) {
+    std::cout << "  " << (column.name.empty() ? "" : column.name + ": ") << column.reason << "\n";
+  };
+  print(guess.user);
+  print(guess.item);
+  for (const auto& column : {guess.history, guess.label, guess.weight, guess.time}) {
+    if (column) print(*column);
+  }
+  if (!guess.label) std::cout << "  no label: each row is a positive\n";
+  if (!guess.time) std::cout << "  no time: the rows for the test are random ones\n";
+  for (const RetrievalColumn& feature : guess.features) print(feature);
+  SIMURGH_ASSIGN_OR_RETURN(const RetrievalCounts counts, SplitRetrieval(guess, about, files));
+  std::cout << options.data << ": " << counts.rows << " rows, " << counts.users << " users, "
+            << counts.items << " items\n";
+  if (counts.bad_rows > 0) std::cout << "  left out " << counts.bad_rows << " bad rows\n";
+  if (counts.unknown_items > 0) {
+    std::cout << "warning: left out " << counts.unknown_items << " rows of items that "
+              << options.items << " lacks\n";
+  }
+  std::cout << "  copied " << counts.train << " rows to " << files.train << ", "
+            << counts.validation << " to " << files.validation << ", " << counts.test << " to "
+            << files.test << "\n";
+  const fs::path folder = output.parent_path().lexically_normal();
+  const auto from_output = [&](const std::string& file) {
+    return PathFrom(folder, fs::absolute(file).lexically_normal());
+  };
+  const RetrievalFiles named{.train = from_output(files.train),
+                             .validation = from_output(files.validation),
+                             .test = from_output(files.test),
+                             .items = from_output(files.items)};
+  const std::string text =
+      RetrievalConfig(guess, counts, named, ClusterName(output.stem().string()),
+                      fs::path(options.data).filename(), output.stem().string() + "-model");
+  SIMURGH_RETURN_IF_ERROR(ParseClusterConfig(text, options.output, {}).status());
+  SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
+  std::cout << "wrote " << options.output << "; next:\n  " << OwnCommand() << " train "
+            << ShellWord(options.output) << "\n";
+  return ExitCode::kOk;
+}
+
 StatusOr<ExitCode> Init(InitOptions options) {
+  if (options.is_retrieval) return InitRetrieval(std::move(options));
+  if (!options.items.empty() || !options.user.empty() || !options.item.empty()) {
+    return OptionProblem("--items, --user and --item need --retrieval");
+  }
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const fs::path data = options.data;
   SIMURGH_ASSIGN_OR_RETURN(const DataGuess guess, GuessData(options.data, options.guess));
@@ -408,6 +507,12 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
       "group", column(&guess.group), "also compute the AUC within the rows of each of its ids")(
       "time", column(&guess.time),
       "split by this column's dates or numbers: train on the oldest rows, test on the newest")(
+      "retrieval", po::bool_switch(&own.is_retrieval),
+      "DATA has users and the items that they have chosen: write a model of two towers")(
+      "items", po::value(&own.items)->value_name("FILE"),
+      "with --retrieval: read the items from FILE, one row an item (default: those of DATA)")(
+      "user", column(&own.user), "with --retrieval: use this column as the user")(
+      "item", column(&own.item), "with --retrieval: use this column as the item")(
       "test", po::value(&own.test)->value_name("FILE"), "test on FILE, and on no row of DATA")(
       "sample", rows(), "look at the first N rows (default: 200000)")(
       "kafka", po::value(&own.kafka)->value_name("BROKERS/TOPICS"),

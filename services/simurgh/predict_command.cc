@@ -19,16 +19,19 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "retrieval/version_ranking.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
 #include "collective/collective.h"
+#include "data/reading/batch_reader.h"
 #include "data/reading/row_text.h"
 #include "model/model_directory.h"
 #include "predict/model_version.h"
 #include "report/importance.h"
 #include "report/report_json.h"
 #include "services/nn_worker/network_description.h"
+#include "services/nn_worker/ranking.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
@@ -79,6 +82,9 @@ rows, by the number of columns, is predicted --repeats times for each column.
 Examples:
   simurgh predict --model /models/adult --input new.csv --output scores.csv --columns age
   simurgh predict --model /models/adult --input test.csv --importance --groups city,zip+street
+
+--evaluate of a model of two towers ranks all items of data.items for each user: recall@k,
+hit_rate@k, ndcg@k and mrr. --set data.items=FILE names other items.
 
 Exit codes:
   0  done; some rows may have no prediction
@@ -222,6 +228,54 @@ StatusOr<ExitCode> RunImportance(const PredictOptions& options,
   return ExitCode::kOk;
 }
 
+// Prints the result of an evaluation. out: for the result.
+void PrintResult(const EvaluationResult& result, const std::vector<std::string>& labels, bool json,
+                 uint64_t rows, uint64_t bad_rows, std::ostream& out) {
+  if (!json) {
+    out << TestResult(result, labels) << "\n";
+    return;
+  }
+  nlohmann::ordered_json all = ResultJson(TestResult(result, labels));
+  if (!result.ranking) all["test_calibration"] = result.calibration;
+  all["rows"] = rows;
+  all["bad_rows"] = bad_rows;
+  PrintJson(all, out);
+}
+
+// Evaluates a model of two towers.
+StatusOr<ExitCode> RunRanking(const PredictOptions& options, const ModelVersion& model,
+                              PredictInput input) {
+  if (!options.output.empty()) {
+    return OptionProblem("--evaluate ranks all items for this model; give --output by itself");
+  }
+  const ClusterConfig& config = model.config();
+  input.data.on_bad_row = DataConfig::OnBadRow::kSkip;
+  input.data.max_bad_share = 1;
+  SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model, {.data = &input.data}));
+  uint64_t rows = 0;
+  uint64_t bad_rows = 0;
+  const auto open = [&](const DataConfig& data, const RowObserver& on_row) {
+    const RowObserver counting = [&, on_row](std::string_view line, bool in_batch) {
+      ++rows;
+      if (!in_batch) ++bad_rows;
+      on_row(line, in_batch);
+    };
+    return OpenBatchReader(data, config.features, input.files, config.training.batch_size,
+                           {.on_row = counting, .copies_skipped = true, .allow_pipes = true});
+  };
+  SIMURGH_ASSIGN_OR_RETURN(RankingResult ranking, RankVersion(model, predictor, input.data, open));
+  std::fprintf(stderr,
+               "simurgh: ranked: rows=%llu bad_rows=%llu users=%llu items=%llu "
+               "unknown_items=%llu\n",
+               static_cast<unsigned long long>(rows), static_cast<unsigned long long>(bad_rows),
+               static_cast<unsigned long long>(ranking.users),
+               static_cast<unsigned long long>(ranking.items),
+               static_cast<unsigned long long>(ranking.unknown_items));
+  PrintResult(ResultOf(config, std::move(ranking)), model.format().labels, options.json, rows,
+              bad_rows, std::cout);
+  return ExitCode::kOk;
+}
+
 StatusOr<ExitCode> Predict(PredictOptions options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed pipe returns the error.
@@ -230,11 +284,11 @@ StatusOr<ExitCode> Predict(PredictOptions options) {
   SIMURGH_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelVersion> model,
                            LoadVersion(checkpoint, options.overrides, options.allow_plugins));
   PrintOverrides(checkpoint, options.overrides, model->config());
-  if (options.evaluates || options.measures_importance) {
-    SIMURGH_RETURN_IF_ERROR(CheckHasMetrics(model->config()));
-  }
+  const bool ranks_items = options.evaluates && RanksItems(model->config());
+  if (options.measures_importance) SIMURGH_RETURN_IF_ERROR(CheckHasMetrics(model->config()));
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
+  if (ranks_items) return RunRanking(options, *model, std::move(input));
   if (options.measures_importance) return RunImportance(options, model, input, threads);
   SIMURGH_RETURN_IF_ERROR(CheckReplacesNone(input.files, options.output));
   SIMURGH_RETURN_IF_ERROR(CheckNames(options.columns, labels));
@@ -289,15 +343,7 @@ StatusOr<ExitCode> Predict(PredictOptions options) {
   if (!options.evaluates) return ExitCode::kOk;
   SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result, metrics.Compute(*NewLocalCollective()));
   std::ostream& out = options.output == "-" ? std::cerr : std::cout;
-  if (!options.json) {
-    out << TestResult(result, labels) << "\n";
-    return ExitCode::kOk;
-  }
-  nlohmann::ordered_json json = ResultJson(TestResult(result, labels));
-  json["test_calibration"] = result.calibration;
-  json["rows"] = prediction.rows();
-  json["bad_rows"] = prediction.bad_rows();
-  PrintJson(json, out);
+  PrintResult(result, labels, options.json, prediction.rows(), prediction.bad_rows(), out);
   return ExitCode::kOk;
 }
 

@@ -39,11 +39,13 @@ std::string TimeText(const std::string& seconds) {
 // Returns the text for a terminal of a log's line of progress.
 std::string ProgressText(const std::string& line) {
   const std::string steps = ValueOf(line, "of_steps");
-  const std::string rmse = ValueOf(line, "rmse");  // Present instead of an AUC.
+  // One of them is present, or none for a model of two towers.
+  const std::string rmse = ValueOf(line, "rmse");
+  const std::string auc = ValueOf(line, "auc");
   return absl::StrCat("step=", ValueOf(line, "step"), steps.empty() ? "" : "/", steps,
                       " samples_per_s=", ValueOf(line, "samples_per_s"),
-                      " loss=", ValueOf(line, "loss"),
-                      rmse.empty() ? " auc=" : " rmse=", rmse.empty() ? ValueOf(line, "auc") : rmse,
+                      " loss=", ValueOf(line, "loss"), rmse.empty() ? "" : " rmse=", rmse,
+                      auc.empty() ? "" : " auc=", auc,
                       " eta=", TimeText(ValueOf(line, "seconds_left")));
 }
 

@@ -339,8 +339,9 @@ void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (config.nn_worker.instances.size() > 1) {
     report("is computed by one nn-worker only", "list one in nn_worker.instances");
   }
-  if (!config.data.test.empty() || !config.data.validation.empty()) {
-    report("has no evaluation", "remove data.test and data.validation");
+  const bool evaluates = !config.data.test.empty() || !config.data.validation.empty();
+  if (evaluates && config.data.items.files.empty()) {
+    report("is evaluated by rankings of all items", "name the items' files in data.items");
   }
 }
 

@@ -40,9 +40,9 @@ const char* NpyType(DType dtype) {
 }
 
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, version 1.0.
-std::string NpyHeader(const TensorSpec& tensor) {
+std::string NpyHeader(const TensorSpec& tensor, std::string_view type) {
   std::string text =
-      absl::StrCat("{'descr': '", NpyType(tensor.dtype), "', 'fortran_order': False, 'shape': (",
+      absl::StrCat("{'descr': '", std::string(type), "', 'fortran_order': False, 'shape': (",
                    absl::StrJoin(tensor.shape, ", "), tensor.shape.size() == 1 ? ",), }" : "), }");
   constexpr size_t kPrefix = 10;
   text.append(63 - (kPrefix + text.size()) % 64, ' ');
@@ -77,14 +77,14 @@ NpzWriter::~NpzWriter() {
   if (state_->zip != nullptr) zipClose(state_->zip, nullptr);
 }
 
-void NpzWriter::Begin(const TensorSpec& tensor) {
+void NpzWriter::Begin(const TensorSpec& tensor, std::string_view type) {
   constexpr int kStored = 0;
   constexpr int kZip64 = 1;
   state_->EndEntry();
   state_->Note(zipOpenNewFileInZip64(state_->zip, (tensor.name + ".npy").c_str(), nullptr, nullptr,
                                      0, nullptr, 0, nullptr, kStored, 0, kZip64));
   state_->has_entry = !state_->failed;
-  const std::string header = NpyHeader(tensor);
+  const std::string header = NpyHeader(tensor, type.empty() ? NpyType(tensor.dtype) : type);
   Write(std::as_bytes(std::span(header)));
 }
 

@@ -29,8 +29,9 @@ class NpzWriter {
   NpzWriter(const NpzWriter&) = delete;
   NpzWriter& operator=(const NpzWriter&) = delete;
 
-  // Begins the next array and ends the one before.
-  void Begin(const TensorSpec& tensor);
+  // Begins the next array and ends the one before. type: numpy's name of a type that DType lacks,
+  // such as `<i8`, which replaces that of the tensor; empty: none.
+  void Begin(const TensorSpec& tensor, std::string_view type = {});
   void Write(std::span<const std::byte> bytes);
   // Must be the last call. Errors: UNAVAILABLE if the file could not be written.
   Status Finish();

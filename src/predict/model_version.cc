@@ -50,7 +50,7 @@ std::vector<std::string> LocalOverrides(const Checkpoint& checkpoint) {
       "embedding_worker.instances=[{address: \"unix:///embedding-worker\"}]",
       "nn_worker.instances=[{address: \"unix:///nn-worker\"}]"};
   const auto& given = checkpoint.manifest.config;
-  for (const std::string key : {"data.validation", "data.test"}) {
+  for (const std::string key : {"data.validation", "data.test", "data.items.files"}) {
     const auto found = std::ranges::find(given, key, &std::pair<std::string, std::string>::first);
     if (found != given.end()) overrides.push_back(absl::StrCat(key, "=[", file, "]"));
   }
@@ -271,6 +271,15 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
   }
   ClusterConfig config = *std::move(parsed);
   config.checkpoint = {};
+  const std::vector<std::string> unread = {
+      std::filesystem::absolute(checkpoint.Path("manifest.json")).string()};
+  if (config.data.items.files == unread) {
+    // Evaluations read the training's files of items, which need not be there otherwise.
+    const std::vector<std::string> own = absl::StrSplit(saved, '\n', absl::SkipEmpty());
+    const auto trained = ParseClusterConfig(yaml, path, own, InputFiles::kIgnore);
+    if (trained.ok()) config.data.items.files = trained->data.items.files;
+    if (trained.ok() && config.data.items.exclude_seen) config.data.train = trained->data.train;
+  }
   SIMURGH_RETURN_IF_ERROR(
       ApplyStatistics(checkpoint.manifest.statistics, config.data, config.features));
   return config;
@@ -279,8 +288,8 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
 Status CheckHasMetrics(const ClusterConfig& config) {
   if (!IsInBatch(config.model)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "the model's loss, in_batch_softmax, compares the rows of a batch: rows alone have no "
-      "metrics; predict them without an evaluation");
+      "the model is one of two towers: its predictions rank items, and have no metrics for single "
+      "rows; use simurgh predict --evaluate");
 }
 
 Status CheckPlugins(const ClusterConfig& config, bool allowed) {

@@ -48,8 +48,8 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
 // Errors: INVALID_ARGUMENT if there is one and it is not allowed, naming it and the remedy.
 Status CheckPlugins(const ClusterConfig& config, bool allowed);
 
-// Errors: INVALID_ARGUMENT for a model whose predictions of single rows have no metrics, since its
-// loss compares the rows of a batch.
+// Errors: INVALID_ARGUMENT for a model whose predictions of single rows have no metrics, since they
+// rank items.
 Status CheckHasMetrics(const ClusterConfig& config);
 
 // A trained model in memory, as of one step: feature processing, rows and dense weights.

@@ -69,7 +69,8 @@ class UserKeys {
 
 Status ForEachRow(const ClusterConfig& config, const DataConfig& data,
                   const RankedUsers::Open& open,
-                  absl::FunctionRef<void(const RankedRow& row)> visit) {
+                  absl::FunctionRef<void(const RankedRow& row)> visit,
+                  absl::FunctionRef<Status(Batch& batch)> end_batch) {
   const ItemsConfig& items = config.data.items;
   std::vector<std::string> columns = {items.id};
   if (!items.user.empty()) columns.push_back(items.user);
@@ -95,13 +96,14 @@ Status ForEachRow(const ClusterConfig& config, const DataConfig& data,
   for (;;) {
     ids.clear();
     users.clear();
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
     if (!batch) return absl::OkStatus();
     for (size_t row = 0; row < batch->size(); ++row) {
       visit({.user = users.empty() ? keys.Of(*batch, row) : users[row],
              .item = ids[row],
              .is_relevant = batch->dense.labels[row * batch->dense.tasks] > 0});
     }
+    SIMURGH_RETURN_IF_ERROR(end_batch(*batch));
   }
 }
 
@@ -114,11 +116,20 @@ void SortOnce(std::vector<uint32_t>& items) {
 }  // namespace
 
 StatusOr<RankedUsers> RankedUsers::Read(const ClusterConfig& config, const DataConfig& data,
-                                        const ItemIds& items, const Open& open) {
+                                        const ItemIds& items, const Open& open,
+                                        const OnQueries& on_queries) {
   RankedUsers result;
   std::vector<std::vector<uint64_t>> unknown;  // Hashes of the unknown items of each user.
   uint64_t next = 0;
-  SIMURGH_RETURN_IF_ERROR(ForEachRow(config, data, open, [&](const RankedRow& row) {
+  uint64_t first = 0;             // Number of the batch's first row.
+  std::vector<uint32_t> queries;  // Rows of the batch.
+  const auto end_batch = [&](Batch& batch) -> Status {
+    first = next;
+    if (on_queries && !queries.empty()) SIMURGH_RETURN_IF_ERROR(on_queries(batch, queries));
+    queries.clear();
+    return absl::OkStatus();
+  };
+  const auto add = [&](const RankedRow& row) {
     const uint64_t number = next++;
     if (!row.is_relevant) return;
     const auto [user, is_new] =
@@ -127,6 +138,7 @@ StatusOr<RankedUsers> RankedUsers::Read(const ClusterConfig& config, const DataC
       result.items_.emplace_back();
       result.rows_.push_back(number);
       unknown.emplace_back();
+      queries.push_back(static_cast<uint32_t>(number - first));
     }
     const std::optional<uint32_t> item = items.Find(row.item);
     if (item) {
@@ -134,7 +146,8 @@ StatusOr<RankedUsers> RankedUsers::Read(const ClusterConfig& config, const DataC
     } else {
       unknown[user->second].push_back(HashBytes(row.item));
     }
-  }));
+  };
+  SIMURGH_RETURN_IF_ERROR(ForEachRow(config, data, open, add, end_batch));
   if (result.items_.empty()) {
     return absl::InvalidArgumentError(
         "evaluation: no row has a label above 0; check the files and the label column");
@@ -150,13 +163,15 @@ StatusOr<RankedUsers> RankedUsers::Read(const ClusterConfig& config, const DataC
 
 Status RankedUsers::ExcludeSeen(const ClusterConfig& config, const DataConfig& data,
                                 const ItemIds& items, const Open& open) {
-  SIMURGH_RETURN_IF_ERROR(ForEachRow(config, data, open, [&](const RankedRow& row) {
+  const auto add = [&](const RankedRow& row) {
     const auto user = users_.find(row.user);
     if (user == users_.end()) return;
     if (const std::optional<uint32_t> item = items.Find(row.item)) {
       items_[user->second].seen.push_back(*item);
     }
-  }));
+  };
+  SIMURGH_RETURN_IF_ERROR(
+      ForEachRow(config, data, open, add, [](Batch& /*batch*/) { return absl::OkStatus(); }));
   for (UserItems& user : items_) {
     SortOnce(user.seen);
     std::erase_if(user.seen,
@@ -169,6 +184,29 @@ std::optional<uint32_t> RankedUsers::UserOf(uint64_t row) const {
   const auto found = std::ranges::lower_bound(rows_, row);
   if (found == rows_.end() || *found != row) return std::nullopt;
   return static_cast<uint32_t>(found - rows_.begin());
+}
+
+RankedUsers::Open OpenLabelledRows(const ClusterConfig& config,
+                                   const std::vector<std::string>& files) {
+  return [&config, &files](const DataConfig& data, const RowObserver& on_row) {
+    return OpenBatchReader(data, config.features, files, config.training.batch_size,
+                           {.on_row = on_row, .copies_skipped = true});
+  };
+}
+
+StatusOr<RankedUsers> ReadRankedUsers(const ClusterConfig& config, const DataConfig& data,
+                                      const ItemIds& items, const RankedUsers::Open& open,
+                                      const RankedUsers::OnQueries& on_queries) {
+  SIMURGH_ASSIGN_OR_RETURN(RankedUsers users,
+                           RankedUsers::Read(config, data, items, open, on_queries));
+  if (!config.data.items.exclude_seen) return users;
+  if (config.data.streams() || std::ranges::any_of(config.data.train, IsStream)) {
+    return absl::InvalidArgumentError(
+        "data.items.exclude_seen: data.train is a stream, which cannot be read again; remove it");
+  }
+  SIMURGH_RETURN_IF_ERROR(
+      users.ExcludeSeen(config, config.data, items, OpenLabelledRows(config, config.data.train)));
+  return users;
 }
 
 }  // namespace simurgh

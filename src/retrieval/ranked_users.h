@@ -30,11 +30,16 @@ class RankedUsers {
   using Open = std::function<StatusOr<std::unique_ptr<BatchReader>>(const DataConfig& data,
                                                                     const RowObserver& on_row)>;
 
-  // Reads the rows. data: their format.
+  // Gets a batch with the queries of the next users: `rows` of the batch, ascending.
+  using OnQueries = std::function<Status(Batch& batch, std::span<const uint32_t> rows)>;
+
+  // Reads the rows. data: their format. on_queries: called for each batch with queries; may be
+  // empty.
   // Errors: INVALID_ARGUMENT for a column that `data` lacks, or without a row with a label above 0;
   // those of `open` and of reading.
   static StatusOr<RankedUsers> Read(const ClusterConfig& config, const DataConfig& data,
-                                    const ItemIds& items, const Open& open);
+                                    const ItemIds& items, const Open& open,
+                                    const OnQueries& on_queries = nullptr);
 
   // Leaves out of the ranking what the users have in these rows, whatever the label, unless it is
   // relevant. Errors: as Read().
@@ -52,5 +57,16 @@ class RankedUsers {
   std::vector<UserItems> items_;  // Indexed by user.
   std::vector<uint64_t> rows_;    // Indexed by user: row of the query, ascending.
 };
+
+// Returns a function that opens files of rows with labels.
+// Lifetime: the configuration and the files outlive it.
+RankedUsers::Open OpenLabelledRows(const ClusterConfig& config,
+                                   const std::vector<std::string>& files);
+
+// RankedUsers::Read() and, with data.items.exclude_seen, ExcludeSeen() of the training files.
+// Errors: those of both; INVALID_ARGUMENT for a training on a stream, which cannot be read again.
+StatusOr<RankedUsers> ReadRankedUsers(const ClusterConfig& config, const DataConfig& data,
+                                      const ItemIds& items, const RankedUsers::Open& open,
+                                      const RankedUsers::OnQueries& on_queries = nullptr);
 
 }  // namespace simurgh

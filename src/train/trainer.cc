@@ -250,10 +250,12 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
   // A barrier: all ranks' pushes are acknowledged.
   std::vector<std::byte> all(collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
+  const StepId step_id{.run = run_, .rank = collective_.rank(), .step = step};
   SIMURGH_ASSIGN_OR_RETURN(EvaluationResult result,
-                           Evaluate(port_, network_, collective_,
-                                    {.run = run_, .rank = collective_.rank(), .step = step},
-                                    is_test ? data_.test : data_.validation, options, stop));
+                           data_.evaluate
+                               ? data_.evaluate(step_id, set, options, stop)
+                               : Evaluate(port_, network_, collective_, step_id,
+                                          is_test ? data_.test : data_.validation, options, stop));
   std::ranges::copy(own, statistics.begin());
   if (is_first_test) KeepCalibrations(calibrations_, result);
   if (options.fits_calibration) calibrations_ = CalibrationsOf(result);

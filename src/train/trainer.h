@@ -152,6 +152,11 @@ struct TrainerData {
   const std::atomic<bool>* interrupt = nullptr;
   // Receives the result of a test before the first step, in place of one at the end. May be empty.
   std::function<void(const EvaluationResult& result)> on_first_test;
+  // Replaces Evaluate(), and the sets' readers are not opened then. All ranks call it. May be
+  // empty.
+  std::function<StatusOr<EvaluationResult>(const StepId& step_id, EvaluationSet set,
+                                           const EvaluationOptions& options, std::stop_token stop)>
+      evaluate = {};
   // Whether every rank reads a batch for each step, an empty one where its share has ended.
   // Required by `checkpoints` and `interrupt`, and in all modes but async.
   bool reads_in_step = true;

@@ -162,6 +162,18 @@ class ServerOptions(ctypes.Structure):
     ]
 
 
+class Vectors(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),
+        ("rows", ctypes.c_uint64),
+        ("width", ctypes.c_uint64),
+        ("vectors", ctypes.c_void_p),
+        ("bad_rows", ctypes.c_uint64),
+        ("memory", ctypes.c_void_p),
+    ]
+
+
 class Result(ctypes.Structure):
     _fields_ = [
         ("size", ctypes.c_uint64),
@@ -221,6 +233,7 @@ _FUNCTIONS = {
         ctypes.POINTER(Evaluation),
     ],
     "model_features": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
+    "model_vectors": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(Vectors)],
     "model_rows": [
         ctypes.c_void_p,
         ctypes.c_char_p,

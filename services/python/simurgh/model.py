@@ -178,6 +178,19 @@ class Model:
         del memory  # It owns the text until here.
         return numbers
 
+    def vectors(self, table, tower="item"):
+        """Returns the vectors of a model of two towers, (rows, width) float32; NaN for a bad row.
+
+        The dot product of a user's and an item's vector is what predict() gives for both. table: see predict; it may
+        lack columns that only the other tower reads. tower: "item" or "user".
+        Errors: InvalidError for a missing column or another model.
+        """
+        capsule, pointer = pointer_of(table)
+        found = _library.Vectors(size=ctypes.sizeof(_library.Vectors))
+        self._call(_library.LIBRARY.simurgh_model_vectors, pointer, tower.encode(), found)
+        del capsule  # It owns the stream until here.
+        return array_of(Memory(found.memory), found.vectors, (found.rows, found.width))
+
     def features(self, table):
         """Returns the Features of rows: what a network of one's own predicts with. table: see predict."""
         return Features(self.inputs, self._read(_library.LIBRARY.simurgh_model_features, table))

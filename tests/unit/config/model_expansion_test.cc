@@ -243,8 +243,8 @@ TEST_CASE("The loss in_batch_softmax needs a dot of two vectors on one CPU", "[c
                            {absl::StrCat(files, "=[CMakeLists.txt]")});
     REQUIRE_FALSE(tested.ok());
     CHECK_THAT(std::string(tested.status().message()),
-               Catch::EndsWith("model.loss.kind: in_batch_softmax has no evaluation; remove "
-                               "data.test and data.validation"));
+               Catch::EndsWith("model.loss.kind: in_batch_softmax is evaluated by rankings of all "
+                               "items; name the items' files in data.items"));
   }
 }
 

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "config/data_config.h"
+
+namespace simurgh {
+
+struct RetrievalOptions {
+  std::string interactions;        // File with a row for each interaction of a user with an item.
+  std::string items;               // File with a row an item; empty: none.
+  uint64_t sample_rows = 200'000;  // Rows of a file to look at, > 0.
+  // Names of columns of the interactions. Empty: guess.
+  std::string user;
+  std::string item;
+  std::string label;
+  std::string weight;
+  std::string time;
+};
+
+// A column of the written files.
+struct RetrievalColumn {
+  size_t source = 0;      // Index in the header of its file.
+  std::string name;       // A valid name.
+  char separator = '\0';  // Between the ids of a cell; 0: one id.
+  std::string reason;     // A phrase for the user.
+};
+
+// Roles of the columns of interactions and items.
+struct RetrievalGuess {
+  DataConfig interactions;  // Configurations to read the files.
+  DataConfig items = {};
+  bool has_items = false;
+  RetrievalColumn user = {};
+  RetrievalColumn item = {};
+  std::optional<RetrievalColumn> label;  // None: each row is a positive.
+  double least = 0.5;                    // Rows with a label of this number or more are positives.
+  std::string positive;                  // Text of positives; empty: see `least`.
+  std::optional<RetrievalColumn> weight;
+  std::optional<RetrievalColumn> time;
+  std::optional<RetrievalColumn> history;  // List of items.
+  size_t item_id = 0;                      // Column of the items' ids in their file.
+  std::vector<RetrievalColumn> features;   // Further columns of the items.
+};
+
+// Finds the roles by names, values and the overlap of values with the items' ids.
+// Errors: those of SampleData(); INVALID_ARGUMENT if the user or item cannot be found, or a named
+// column is not there.
+StatusOr<RetrievalGuess> GuessRetrieval(const RetrievalOptions& options);
+
+struct RetrievalFiles {
+  std::string train;
+  std::string validation;
+  std::string test;
+  std::string items;
+};
+
+struct RetrievalCounts {
+  uint64_t rows = 0;  // All rows of interactions but bad ones.
+  uint64_t bad_rows = 0;
+  uint64_t unknown_items = 0;  // Rows whose item the file of items lacks; they are left out.
+  uint64_t users = 0;
+  uint64_t items = 0;
+  uint64_t train = 0;
+  uint64_t validation = 0;
+  uint64_t test = 0;
+  bool has_repeats = false;  // Users have the same item in more than a tenth of the rows.
+};
+
+// Writes the rows with their items' columns, and the items. The last positive of a user with three
+// or more is for `test`, the one before for `validation`; without times these are random ones.
+// Memory: the ids and columns of the items, and some 100 bytes a user.
+// Errors: those of reading and FileWriter; INVALID_ARGUMENT for an item that is there twice, or no
+// user with three positives.
+StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
+                                         const RetrievalOptions& options,
+                                         const RetrievalFiles& files);
+
+// Returns a complete YAML configuration with comments. files: paths as the configuration has them.
+// model: folder of checkpoints.
+std::string RetrievalConfig(const RetrievalGuess& guess, const RetrievalCounts& counts,
+                            const RetrievalFiles& files, const std::string& cluster,
+                            const std::string& source, const std::string& model);
+
+}  // namespace simurgh

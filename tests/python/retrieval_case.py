@@ -1,0 +1,232 @@
+"""Vectors and evaluations of a model of two towers equal references in numpy and faiss; init --retrieval writes one."""
+
+import re
+
+from package import raises, simurgh
+from case import expect, program, skip
+
+import numpy as np
+
+from simurgh.result import result_of
+
+try:
+    import polars
+except ImportError:
+    skip("polars is missing")
+
+USERS, ITEMS, KINDS, ROWS = 150, 240, 8, 12
+random = np.random.default_rng(5)
+kind_of = random.integers(0, KINDS, ITEMS)  # Of each item.
+likes = random.integers(0, KINDS, USERS)  # The kind that a user likes.
+CONFIG = """
+cluster: {name: shop}
+tables: [{names: [user, item, kind], dim: 8, optimizer: {kind: adam, learning_rate: 0.02}}]
+data:
+  format: csv
+  csv: {header: true}
+  train: [train.csv]
+  validation: [valid.csv]
+  test: [test.csv]
+  items: {files: [items.csv], id: item, top: [5, 300], user: user, exclude_seen: EXCLUDES}
+  columns:
+    - {name: user, kind: id}
+    - {name: item, kind: id}
+    - {name: kind, kind: id}
+    - {name: buys, kind: label}
+model: {two_tower: {user: [user], item: [item, kind], layers: [{linear: 16}, relu], dim: 8}}
+training: {batch_size: 64, epochs: 4, evaluate_every_epochs: 1, early_stopping: {patience: 2}}
+checkpoint: {directory: shop-model}
+"""
+
+
+def interactions():
+    """Returns rows (user, item, time): eight in ten are of the kind that the user likes. No user has an item twice."""
+    rows = []
+    for user in range(USERS):
+        own = np.flatnonzero(kind_of == likes[user])
+        items = set()
+        while len(items) < ROWS:
+            items.add(int(random.choice(own) if random.random() < 0.8 else random.integers(0, ITEMS)))
+        rows += [(f"u{user}", item, 1_700_000_000 + int(random.integers(0, 10**7))) for item in items]
+    return polars.DataFrame(rows, schema=["user", "item", "time"], orient="row")
+
+
+def write(rows):
+    """Writes the three parts, with two test rows of a user, an unknown item and a row without purchase."""
+    rows = rows.with_columns(kind=polars.Series([f"k{kind_of[i]}" for i in rows["item"]]), buys=1)
+    rows = rows.select("user", "item", "kind", "buys")
+    place = np.arange(len(rows)) % ROWS
+    rows.filter(place >= 3).write_csv("train.csv")
+    rows.filter(place == 2).write_csv("valid.csv")
+    extra = polars.DataFrame([("u1", 9_999, "k0", 1), ("u2", 3, "k1", 0), ("new", 5, "k2", 1)], schema=rows.schema,
+                             orient="row")
+    test = polars.concat([rows.filter(place < 2), extra])
+    test.write_csv("test.csv")
+    polars.DataFrame({"title": [f"T{i}" for i in range(ITEMS)], "kind": [f"k{kind}" for kind in kind_of],
+                      "item": range(ITEMS)}).write_csv("items.csv")
+    return rows.filter(place >= 3), test
+
+
+def metrics(scores, users, relevant, seen, top):
+    """Recall, hit rate, NDCG and MRR by their definition. scores: (users, items); an item is known by its position."""
+    sums = {}
+    for row, user in enumerate(users):
+        wanted = relevant[user]
+        left_out = seen.get(user, set()) - wanted
+        # Items of equal scores are before a relevant one.
+        order = sorted((i for i in range(ITEMS) if i not in left_out), key=lambda i: (-scores[row, i], i in wanted))
+        gains = np.array([i in wanted for i in order], float)
+        discounts = 1 / np.log2(np.arange(2, 2 + max(ITEMS, max(top))))
+        for k in top:
+            found = gains[:k].sum()
+            best = discounts[: min(k, len(wanted))].sum()
+            for name, value in (("recall", found / len(wanted)), ("hit_rate", float(found > 0)),
+                                ("ndcg", (gains[:k] * discounts[: len(gains[:k])]).sum() / best)):
+                sums[f"{name}@{k}"] = sums.get(f"{name}@{k}", 0) + value / len(users)
+        first = np.flatnonzero(gains)
+        sums["mrr"] = sums.get("mrr", 0) + (1 / (first[0] + 1) if len(first) else 0) / len(users)
+    return sums
+
+
+def check_numbers(train, test, excludes):
+    with open("shop.yaml", "w") as file:
+        file.write(CONFIG.replace("EXCLUDES", "true" if excludes else "false"))
+    run = program("nn-worker", "--config", "shop.yaml", "--standalone", "--set",
+                  f"checkpoint.directory=shop-model-{excludes}")
+    printed = result_of(run.out)
+    expect("warning" in run.out and "1 relevant items" in run.out, f"the unknown item is named: {run.out}")
+    expect("auc=" not in run.out + run.err, "no AUC where none has a meaning")
+    expect("ndcg@20=" in run.err and "validated" in run.err, "the log has the metrics of validations")
+    model = simurgh.Model(f"shop-model-{excludes}")
+    items = polars.read_csv("items.csv")
+    vectors = model.vectors(items)
+    expect(vectors.shape == (ITEMS, 8), f"the shape {vectors.shape}")
+    expect(np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5, "items' vectors have length 1")
+    users = list(dict.fromkeys(test.filter(polars.col("buys") > 0)["user"]))
+    queries = model.vectors({"user": users}, "user")
+    scores = queries @ vectors.T
+
+    # Scores are predictions.
+    pairs = items.select("item", "kind").join(polars.DataFrame({"user": users[:7]}), how="cross")
+    wanted = model.predict(pairs.select("user", "item", "kind"))
+    found = scores[:7].T.reshape(-1)
+    expect(np.abs(found - wanted).max() < 1e-5, f"scores differ by {np.abs(found - wanted).max()}")
+
+    relevant, seen = {}, {}
+    for user, item in test.filter(polars.col("buys") > 0).select("user", "item").iter_rows():
+        relevant.setdefault(user, set()).add(item)
+    if excludes:
+        for user, item in train.select("user", "item").iter_rows():
+            seen.setdefault(user, set()).add(item)
+    wanted = metrics(scores, users, relevant, seen, [5, 20, 300])
+    evaluated = model.evaluate(test)
+    expect(set(wanted) == {name.removeprefix("test_") for name in evaluated if name != "loss"}, f"names: {evaluated}")
+    for name, value in wanted.items():
+        # The line has four digits.
+        expect(abs(evaluated[f"test_{name}"] - value) < 5.1e-5, f"{name}: {evaluated}, expected {value}")
+    expect(evaluated == printed | {"loss": evaluated["loss"]} or all(evaluated[name] == printed[name] for name in evaluated),
+           f"the training printed {printed}, the model {evaluated}")
+    words = ["predict", "--model", f"shop-model-{excludes}", "--input", "test.csv", "--evaluate"]
+    expect(result_of(program("simurgh", *words).out) == evaluated, "simurgh predict gives the same")
+    ignoring = result_of(program("simurgh", *words, "--set", "data.items.exclude_seen=false").out)
+    expect((ignoring != evaluated) == excludes, "exclude_seen counts")
+    return model, vectors, queries, scores
+
+
+def check_export(vectors, queries, scores):
+    export = ["export", "vectors", "--model", "shop-model-False"]
+    program("simurgh", *export, "--input", "items.csv", "--output", "items.npz")
+    found = np.load("items.npz")
+    expect(found["ids"].dtype == np.int64 and (found["ids"] == np.arange(ITEMS)).all(), "ids are integers")
+    expect(np.abs(found["vectors"] - vectors).max() < 1e-6, "the exported vectors are those of the model")
+    program("simurgh", *export, "--input", "items.csv", "--id", "title", "--output", "titles.npz")
+    titles = np.load("titles.npz")["ids"]
+    expect(titles.dtype.kind == "U" and list(titles) == [f"T{i}" for i in range(ITEMS)], f"ids are texts: {titles[:3]}")
+    program("simurgh", *export, "--input", "items.csv", "--output", "items.csv.csv")
+    table = polars.read_csv("items.csv.csv")
+    one = np.array(table["vector"][7].strip("[]").split(","), np.float32)
+    expect(table["id"][7] == 7 and np.abs(one - vectors[7]).max() < 1e-6, "a line of CSV")
+    polars.DataFrame({"user": ["u3", "u4"]}).write_csv("users.csv")
+    program("simurgh", *export, "--tower", "user", "--input", "users.csv", "--output", "users.npz")
+    expect(list(np.load("users.npz")["ids"]) == ["u3", "u4"], "users are named")
+    try:
+        from safetensors.numpy import load_file
+        program("simurgh", *export, "--input", "items.csv", "--output", "items.safetensors")
+        tensors = load_file("items.safetensors")
+        expect((tensors["ids"] == np.arange(ITEMS)).all(), "ids of safetensors")
+        expect(np.abs(tensors["vectors"] - vectors).max() < 1e-6, "vectors of safetensors")
+    except ImportError:
+        print("safetensors is missing")
+    try:
+        import faiss
+        index = faiss.IndexIDMap(faiss.IndexFlatIP(found["vectors"].shape[1]))
+        index.add_with_ids(found["vectors"], found["ids"])
+        near, ids = index.search(queries, 10)
+        best = np.sort(scores, axis=1)[:, ::-1][:, :10]
+        expect(np.abs(near - best).max() < 1e-4, "faiss finds the scores of numpy")
+        of_ids = np.take_along_axis(scores, ids, axis=1)
+        expect(np.abs(of_ids - best).max() < 1e-4, "faiss finds the items of numpy")
+    except ImportError:
+        print("faiss is missing")
+
+
+def fails(*words, code=2):
+    """Returns what a program prints that ends with an error."""
+    return program(*words, code=code).all
+
+
+def check_bad_input(model):
+    export = ["simurgh", "export", "vectors", "--model", "shop-model-False", "--output", "out.npz", "--input"]
+    items = polars.read_csv("items.csv")
+    polars.concat([items, items.head(1)]).write_csv("twice.csv")
+    error = fails(*export, "twice.csv")
+    expect(f"rows 1 and {ITEMS + 1} have the id '0'" in error, error)
+    items.drop("kind", "item").write_csv("lacking.csv")
+    error = fails(*export, "lacking.csv")
+    expect("lacks columns item, kind" in error, error)
+    items.head(0).write_csv("empty.csv")
+    error = fails(*export, "empty.csv")
+    expect("there is no item" in error, error)
+    raises(simurgh.InvalidError, lambda: model.vectors(items, "shop"), "user or item")
+    raises(simurgh.InvalidError, lambda: model.vectors(items.drop("kind")), "kind")
+    for text in ("items: twice.csv", "items: empty.csv"):
+        with open("bad.yaml", "w") as file:
+            file.write(re.sub(r"  items: .*", f"  {text.replace('items: ', 'items: {files: [')}], id: item}}", CONFIG))
+        error = fails("nn-worker", "--config", "bad.yaml", "--standalone", "--set", "checkpoint.directory=bad",
+                      code=3)
+        expect("have the id '0'" in error or "there is no item" in error, error)
+
+
+def check_init(rows):
+    rows.with_columns(note=polars.Series(np.arange(len(rows)))).write_csv("shop.csv")
+    out = program("simurgh", "init", "--retrieval", "shop.csv", "--items", "items.csv", "--output", "init/shop.yaml").out
+    expect("item: its values are those of 'item'" in out and "kind: feature of items, 8 values" in out, out)
+    expect("title" not in out.split("wrote")[0], f"distinct titles are no feature: {out}")
+    train = polars.read_csv("init/shop.train.csv")
+    test = polars.read_csv("init/shop.test.csv")
+    last = rows.sort("time").group_by("user", maintain_order=True).last()
+    expect(dict(test.select("user", "item").iter_rows()) == dict(last.select("user", "item").iter_rows()),
+           "the newest row of each user is for the test")
+    expect(len(train) == USERS * (ROWS - 2) and set(train["label"]) == {1}, "the others are positives")
+    printed = result_of(program("nn-worker", "--config", "init/shop.yaml", "--standalone").out)
+    popular = train["item"].value_counts(sort=True)["item"].to_list()
+    seen = {}
+    for user, item in train.select("user", "item").iter_rows():
+        seen.setdefault(user, set()).add(item)
+    hits = [item in [i for i in popular if i not in seen[user]][:20] for user, item in test.select("user", "item").iter_rows()]
+    print(f"recall@20 {printed['test_recall@20']}, by popularity {np.mean(hits):.4f}", flush=True)
+    expect(printed["test_recall@20"] >= 3 * np.mean(hits), f"recall {printed} against {np.mean(hits)}")
+    # Without a file of items, they are those of the rows.
+    out = program("simurgh", "init", "--retrieval", "shop.csv", "--output", "alone/shop.yaml").out
+    expect(set(polars.read_csv("alone/shop.items.csv")["item"]) == set(rows["item"]), out)
+    polars.DataFrame({"a": [1, 2], "b": [3, 4]}).write_csv("nothing.csv")
+    expect("name it by --item" in fails("simurgh", "init", "--retrieval", "nothing.csv"), "no item")
+
+
+rows = interactions()
+train, test = write(rows)
+check_numbers(train, test, True)
+model, vectors, queries, scores = check_numbers(train, test, False)
+check_export(vectors, queries, scores)
+check_bad_input(model)
+check_init(rows)
