@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SIMURGH_ARROW_VERSION 2
+#define SIMURGH_ARROW_VERSION 3
 #define SIMURGH_ARROW_ENTRY "simurgh_arrow_entry"
 
 enum simurgh_arrow_result {
@@ -98,6 +98,13 @@ struct simurgh_arrow_module {
    * file system follow `?` in a URI. */
   enum simurgh_arrow_result (*list)(const char* uri, simurgh_arrow_file_function found,
                                     void* context, struct simurgh_arrow_message* message);
+
+  /* Writes a Parquet file of rows with the columns `ids` and `vectors`. integers: the ids; null:
+   * texts, which end in a zero, are the ids. vectors: [rows][width]. */
+  enum simurgh_arrow_result (*write_vectors)(const char* path, uint64_t rows,
+                                             const int64_t* integers, const char* const* texts,
+                                             const float* vectors, uint64_t width,
+                                             struct simurgh_arrow_message* message);
 };
 
 /* Exported under the name SIMURGH_ARROW_ENTRY. */

@@ -347,8 +347,8 @@ StatusOr<ExitCode> ExportFeatures(const ExportOptions& options) {
 constexpr char kVectorsNotes[] =
     R"(Writes the vectors of a model of two towers, for an index of nearest neighbours. The
 input has a row an item (--tower user: a row a user), and the columns of that tower, by name. FILE
-ends in .npz, .safetensors or .csv. It has `ids` and `vectors` [rows, dim], f32. In .npz ids are
-int64 if all are integers, else texts. In .safetensors they are U64, or else `ids.bytes` with
+ends in .npz, .safetensors, .parquet or .csv. It has `ids` and `vectors` [rows, dim], f32. In .npz
+and .parquet ids are int64 if all are integers, else texts. In .safetensors they are U64, or else `ids.bytes` with
 `ids.offsets`. A line of CSV has the id and "[x,y,...]".
 
 The dot product of a user's and an item's vector is what simurgh predict writes. So an index of
@@ -384,6 +384,12 @@ StatusOr<ExitCode> ExportVectors(const ExportOptions& options) {
   if (options.tower != "item" && options.tower != "user") {
     return OptionProblem(
         absl::StrCat("--tower: '", options.tower, "' is not a tower; use item or user"));
+  }
+  if (!HasVectorFormat(options.output)) {
+    return OptionProblem(
+        absl::StrCat("--output ", options.output,
+                     ": its format is not known; use a name that ends in .npz, .safetensors, "
+                     ".parquet or .csv"));
   }
   const TowerSide side = options.tower == "item" ? TowerSide::kItem : TowerSide::kUser;
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());

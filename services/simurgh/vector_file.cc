@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "data/reading/arrow_vectors.h"
 #include "data/reading/row_text.h"
 #include "model/table_export.h"
 #include "model/tensor_file.h"
@@ -134,13 +135,19 @@ std::vector<int64_t> IntegersOf(std::span<const std::string> ids) {
   return integers;
 }
 
+bool HasVectorFormat(const std::string& name) {
+  return name.ends_with(".npz") || name.ends_with(".safetensors") || name.ends_with(".parquet") ||
+         name.ends_with(".csv");
+}
+
 Status WriteVectors(const std::string& path, const std::string& name,
                     std::span<const std::string> ids, std::span<const float> vectors, size_t dim) {
   if (name.ends_with(".npz")) return WriteNpz(path, ids, vectors, dim);
   if (name.ends_with(".safetensors")) return WriteTensors(path, ids, vectors, dim);
-  if (name.ends_with(".csv")) return WriteCsv(path, ids, vectors, dim);
-  return absl::InvalidArgumentError(
-      "its format is not known; use a name that ends in .npz, .safetensors or .csv");
+  if (name.ends_with(".parquet")) {
+    return WriteParquetVectors(path, IntegersOf(ids), ids, vectors, dim);
+  }
+  return WriteCsv(path, ids, vectors, dim);
 }
 
 }  // namespace simurgh

@@ -233,13 +233,16 @@ TEST_CASE("The committed model of two towers trains, and predicts scores") {
     least = std::min(least, score);
     most = std::max(most, score);
   }
-  // A row alone has no metrics of this loss.
-  for (const char* what : {"--evaluate", "--importance"}) {
-    const CommandResult refused =
+  // A row alone has no metrics, and rankings need items.
+  const auto refused = [&](const std::string& what) {
+    const CommandResult run =
         Predict(absl::StrCat("--model ", model, " --input ", train, " ", what));
-    CHECK(refused.exit_code == 2);
-    CHECK_THAT(refused.error, Contains("in_batch_softmax, compares"));
-  }
+    CHECK(run.exit_code == 2);
+    return run.error;
+  };
+  CHECK_THAT(refused("--evaluate"), Contains("data.items: missing"));
+  CHECK_THAT(refused("--evaluate --output out.csv"), Contains("give --output by itself"));
+  CHECK_THAT(refused("--importance"), Contains("its predictions rank items"));
   // Cosines over the temperature, 0.05.
   CHECK(least < -1);
   CHECK(least >= -20.001);

@@ -3,7 +3,7 @@
 import re
 
 from package import raises, simurgh
-from case import expect, program, skip
+from case import BIN, expect, program, skip
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def write(rows):
                              orient="row")
     test = polars.concat([rows.filter(place < 2), extra])
     test.write_csv("test.csv")
-    polars.DataFrame({"title": [f"T{i}" for i in range(ITEMS)], "kind": [f"k{kind}" for kind in kind_of],
+    polars.DataFrame({"title": [f"Tür {i}" for i in range(ITEMS)], "kind": [f"k{kind}" for kind in kind_of],
                       "item": range(ITEMS)}).write_csv("items.csv")
     return rows.filter(place >= 3), test
 
@@ -141,17 +141,29 @@ def check_export(vectors, queries, scores):
     expect(np.abs(found["vectors"] - vectors).max() < 1e-6, "the exported vectors are those of the model")
     program("simurgh", *export, "--input", "items.csv", "--id", "title", "--output", "titles.npz")
     titles = np.load("titles.npz")["ids"]
-    expect(titles.dtype.kind == "U" and list(titles) == [f"T{i}" for i in range(ITEMS)], f"ids are texts: {titles[:3]}")
+    expect(titles.dtype.kind == "U" and list(titles) == [f"Tür {i}" for i in range(ITEMS)], f"ids are texts: {titles[:3]}")
     program("simurgh", *export, "--input", "items.csv", "--output", "items.csv.csv")
     table = polars.read_csv("items.csv.csv")
     one = np.array(table["vector"][7].strip("[]").split(","), np.float32)
     expect(table["id"][7] == 7 and np.abs(one - vectors[7]).max() < 1e-6, "a line of CSV")
+    if (BIN / "libsimurgh_arrow.so").exists():
+        program("simurgh", *export, "--input", "items.csv", "--output", "items.parquet")
+        table = polars.read_parquet("items.parquet")
+        expect(list(table["ids"]) == list(range(ITEMS)), "ids of Parquet are integers")
+        expect(np.abs(np.array(table["vectors"].to_list()) - vectors).max() < 1e-6, "vectors of Parquet")
+        program("simurgh", *export, "--input", "items.csv", "--id", "title", "--output", "titles.parquet")
+        expect(polars.read_parquet("titles.parquet")["ids"][7] == "Tür 7", "ids of Parquet are texts")
     polars.DataFrame({"user": ["u3", "u4"]}).write_csv("users.csv")
     program("simurgh", *export, "--tower", "user", "--input", "users.csv", "--output", "users.npz")
     expect(list(np.load("users.npz")["ids"]) == ["u3", "u4"], "users are named")
     try:
         from safetensors.numpy import load_file
         program("simurgh", *export, "--input", "items.csv", "--output", "items.safetensors")
+        program("simurgh", *export, "--input", "items.csv", "--id", "title", "--output", "titles.safetensors")
+        tensors = load_file("titles.safetensors")
+        offsets = tensors["ids.offsets"]
+        text = tensors["ids.bytes"][offsets[7] : offsets[8]].tobytes().decode()
+        expect(len(offsets) == ITEMS + 1 and text == "Tür 7", f"the text {text}")
         tensors = load_file("items.safetensors")
         expect((tensors["ids"] == np.arange(ITEMS)).all(), "ids of safetensors")
         expect(np.abs(tensors["vectors"] - vectors).max() < 1e-6, "vectors of safetensors")
@@ -216,6 +228,23 @@ def check_init(rows):
     hits = [item in [i for i in popular if i not in seen[user]][:20] for user, item in test.select("user", "item").iter_rows()]
     print(f"recall@20 {printed['test_recall@20']}, by popularity {np.mean(hits):.4f}", flush=True)
     expect(printed["test_recall@20"] >= 3 * np.mean(hits), f"recall {printed} against {np.mean(hits)}")
+    # A history is read by the user's tower. Labels of two values and weights keep their meaning.
+    random = np.random.default_rng(2)
+    further = rows.with_columns(
+        hist_items=polars.Series(["|".join(map(str, random.choice(ITEMS, 3))) for _ in range(len(rows))]),
+        rating=polars.Series(random.integers(1, 6, len(rows))), weight=polars.Series(random.random(len(rows)).round(3)))
+    further = polars.concat([further, further.head(2).with_columns(item=polars.lit(9_999, polars.Int64))])
+    further.write_csv("further.csv")
+    out = program("simurgh", "init", "--retrieval", "further.csv", "--items", "items.csv", "--output", "f/shop.yaml").out
+    for text in ("hist_items: history", "rating: label: 3.", "weight: weight", "left out 2 rows of items"):
+        expect(text in out, f"{text!r} is in: {out}")
+    train = polars.read_csv("f/shop.train.csv")
+    both = train.join(further.select("user", "item", "rating", "hist_items", "weight"), on=["user", "item"])
+    expect(len(both) == len(train) and (both["rating"] == (both["rating_right"] > 3)).all(), "labels of ratings")
+    expect((both["hist_items"] == both["hist_items_right"]).all(), "histories are copied")
+    expect((both["weight"] == both["weight_right"]).all(), "weights are copied")
+    run = program("nn-worker", "--config", "f/shop.yaml", "--standalone", "--set", "training.epochs=1")
+    expect("test_ndcg@20=" in run.out, run.out)
     # Without a file of items, they are those of the rows.
     out = program("simurgh", "init", "--retrieval", "shop.csv", "--output", "alone/shop.yaml").out
     expect(set(polars.read_csv("alone/shop.items.csv")["item"]) == set(rows["item"]), out)

@@ -1,4 +1,5 @@
-// libsimurgh_arrow.so: reads Parquet and Arrow data by Arrow C++. See simurgh/arrow_module.h.
+// libsimurgh_arrow.so: reads Parquet and Arrow data, and writes vectors, by Arrow C++. See
+// simurgh/arrow_module.h.
 
 #include <algorithm>
 #include <cerrno>
@@ -25,6 +26,7 @@
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
 #include <arrow/status.h>
+#include <arrow/table.h>
 #include <arrow/type.h>
 #include <arrow/util/bit_util.h>
 #include <arrow/util/io_util.h>
@@ -32,6 +34,7 @@
 #include <fnmatch.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
+#include <parquet/arrow/writer.h>
 #include <parquet/column_reader.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
@@ -694,6 +697,34 @@ simurgh_arrow_result ListFiles(const char* uri, simurgh_arrow_file_function foun
   });
 }
 
+simurgh_arrow_result WriteVectors(const char* path, uint64_t rows, const int64_t* integers,
+                                  const char* const* texts, const float* vectors, uint64_t width,
+                                  simurgh_arrow_message* message) {
+  constexpr int64_t kGroupRows = int64_t{1} << 16;
+  return Guarded(message, [&]() -> arrow::Status {
+    const auto count = static_cast<int64_t>(rows);
+    std::shared_ptr<arrow::Array> ids;
+    if (integers != nullptr) {
+      ids = std::make_shared<arrow::Int64Array>(count, arrow::Buffer::Wrap(integers, rows));
+    } else {
+      arrow::StringBuilder builder;
+      for (uint64_t row = 0; row < rows; ++row) ARROW_RETURN_NOT_OK(builder.Append(texts[row]));
+      ARROW_RETURN_NOT_OK(builder.Finish(&ids));
+    }
+    const auto numbers = std::make_shared<arrow::FloatArray>(
+        static_cast<int64_t>(rows * width), arrow::Buffer::Wrap(vectors, rows * width));
+    ARROW_ASSIGN_OR_RAISE(const auto lists, arrow::FixedSizeListArray::FromArrays(
+                                                numbers, static_cast<int32_t>(width)));
+    const auto schema =
+        arrow::schema({arrow::field("ids", ids->type()), arrow::field("vectors", lists->type())});
+    const auto table = arrow::Table::Make(schema, {ids, lists}, count);
+    ARROW_ASSIGN_OR_RAISE(const auto file, arrow::io::FileOutputStream::Open(path));
+    ARROW_RETURN_NOT_OK(
+        parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), file, kGroupRows));
+    return file->Close();
+  });
+}
+
 constexpr simurgh_arrow_module kModule{.version = SIMURGH_ARROW_VERSION,
                                        .open = OpenInput,
                                        .close = CloseReader,
@@ -702,7 +733,8 @@ constexpr simurgh_arrow_module kModule{.version = SIMURGH_ARROW_VERSION,
                                        .rows = RowsOf,
                                        .skip = SkipRows,
                                        .next = NextRows,
-                                       .list = ListFiles};
+                                       .list = ListFiles,
+                                       .write_vectors = WriteVectors};
 
 }  // namespace
 }  // namespace simurgh
