@@ -19,6 +19,9 @@ namespace cpu {
 class PackedLayers;
 }
 
+// The two towers of a model whose last layer is the dot product of a user's and an item's vector.
+enum class TowerSide { kUser, kItem };
+
 // The weights with which the dense network predicts, on the CPU. DensePredictors share them.
 //
 // Threads: one owner while it is filled, then any.
@@ -39,6 +42,9 @@ class DenseModel {
   Status Pack();
 
   uint64_t bytes() const;
+
+  // Returns the width of a user's and an item's vector. 0: the last layer is not their product.
+  size_t vector_width() const;
 
  private:
   friend class DensePredictor;
@@ -68,10 +74,16 @@ class DensePredictor {
   Status Predict(const DenseModel& model, MatrixView<const float> embeddings,
                  MatrixView<const float> dense, std::span<float> outputs);
 
-  // See DenseNetwork::LastTowerInput. model: that of the last Predict(), with samples.
-  MatrixView<const float> LastTowerInput(const DenseModel& model) const;
+  // Computes the vectors of users or of items, (B, vector_width()), and not those of the others,
+  // whose inputs may be anything. The dot product of both is the output of Predict(): vectors of
+  // users include the factor 1 / temperature.
+  // Requires: vector_width() > 0. Errors: those of Predict().
+  Status Vectors(const DenseModel& model, TowerSide side, MatrixView<const float> embeddings,
+                 MatrixView<const float> dense, MatrixView<float> vectors);
 
  private:
+  Status Prepare(const DenseModel& model, size_t rows);
+
   struct State;
   std::unique_ptr<State> state_;
 };

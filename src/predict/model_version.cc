@@ -354,6 +354,10 @@ Calibration ModelVersion::calibration(size_t label) const {
   return parts_->calibrations.empty() ? Calibration() : parts_->calibrations[label];
 }
 
+size_t ModelVersion::vector_width() const {
+  return parts_->dense == nullptr ? 0 : parts_->dense->vector_width();
+}
+
 std::shared_ptr<const ProgramState> ModelVersion::program_state() const { return parts_->program; }
 
 uint64_t ModelVersion::rows() const {

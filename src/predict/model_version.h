@@ -119,6 +119,8 @@ class ModelVersion {
   const ClusterConfig& config() const;
   const RowFormat& format() const;
   Calibration calibration(size_t label) const;  // Calibration of a label's predictions.
+  // Returns the width of a user's and an item's vector. 0: the model has no such vectors.
+  size_t vector_width() const;
   // Returns the state of the program's network; null without Options::program.
   std::shared_ptr<const ProgramState> program_state() const;
 

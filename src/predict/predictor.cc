@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "config/statistics.h"
 #include "embedding/pooling.h"
 #include "embedding/row_codec.h"
@@ -270,8 +271,14 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
   return absl::OkStatus();
 }
 
-MatrixView<const float> Predictor::LastTowerInput(const ModelVersion& model) const {
-  return state_->dense->LastTowerInput(*model.parts_->dense);
+Status Predictor::Vectors(const ModelVersion& model, TowerSide side, Batch& batch,
+                          std::vector<float>& vectors) {
+  SIMURGH_CHECK_LT(0U, model.vector_width());
+  vectors.resize(batch.size() * model.vector_width());
+  if (batch.size() == 0) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(const MatrixView<const float> embeddings, Embeddings(model, batch));
+  return state_->dense->Vectors(*model.parts_->dense, side, embeddings, batch.dense.matrix(),
+                                {vectors.data(), batch.size(), model.vector_width()});
 }
 
 void Predictor::MakePredictions(const ModelVersion& model, std::vector<float>& outputs) const {
@@ -338,29 +345,32 @@ Status Predictor::Score(const ModelVersion& model, std::span<const ScoreRequest*
 Status Predictor::State::ScoreBatch(Predictor& predictor, const ModelVersion& model,
                                     std::span<const ScoreRequest* const> requests,
                                     std::span<ScoredRows> scored) {
-  const size_t labels = common.format.labels.size();
+  const bool is_vectors = requests.front()->user_vectors;
+  const size_t width = is_vectors ? model.vector_width() : common.format.labels.size();
   std::vector<std::vector<size_t>> taken(requests.size());  // The batch's rows of each request.
   for (size_t r = 0; r < requests.size(); ++r) {
     scored[r] = {};
-    scored[r].probabilities.assign(requests[r]->rows * labels,
+    scored[r].probabilities.assign(requests[r]->rows * width,
                                    std::numeric_limits<float>::quiet_NaN());
     SIMURGH_RETURN_IF_ERROR(Add(*requests[r], scored[r], taken[r]));
   }
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, batcher.Build());
-  SIMURGH_RETURN_IF_ERROR(predictor.Predict(model, batch, probabilities));
+  SIMURGH_RETURN_IF_ERROR(is_vectors
+                              ? predictor.Vectors(model, TowerSide::kUser, batch, probabilities)
+                              : predictor.Predict(model, batch, probabilities));
   std::span<const float> next = probabilities;
   for (size_t r = 0; r < requests.size(); ++r) {
     for (const size_t row : taken[r]) {
-      if (AllFinite(next.first(labels))) {
-        std::ranges::copy(next.first(labels), scored[r].probabilities.begin() +
-                                                  static_cast<std::ptrdiff_t>(row * labels));
+      if (AllFinite(next.first(width))) {
+        std::ranges::copy(next.first(width), scored[r].probabilities.begin() +
+                                                 static_cast<std::ptrdiff_t>(row * width));
       } else {
         scored[r].AddProblem(row, common.options.program == nullptr
                                       ? "the prediction is not finite; send smaller dense numbers"
                                       : "the prediction is not finite; send smaller dense numbers, "
                                         "or correct the program's network");
       }
-      next = next.subspan(labels);
+      next = next.subspan(width);
     }
   }
   return absl::OkStatus();

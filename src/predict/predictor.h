@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "data/batch/batch.h"
 #include "data/reading/row_batcher.h"
+#include "nn/dense_model.h"
 #include "predict/model_version.h"
 
 namespace simurgh {
@@ -19,6 +20,8 @@ namespace simurgh {
 // Rows to predict, column by column.
 struct ScoreRequest {
   size_t rows = 0;
+  // Asks for the vectors of the rows' users instead of predictions. Columns of items may be empty.
+  bool user_vectors = false;
   // Indexed like RowFormat::columns: a value for each row, or one that all rows share. An empty
   // vector: the value is missing in all rows.
   std::vector<std::vector<Cell>> columns;
@@ -33,7 +36,9 @@ struct RowProblem {
 
 // The predictions of a request.
 struct ScoredRows {
-  std::vector<float> probabilities;  // (rows, labels), row by row. NaN in bad rows.
+  // (rows, labels), row by row; for user_vectors (rows, ModelVersion::vector_width()). NaN in bad
+  // rows.
+  std::vector<float> probabilities;
   // Step of the version that was used, if it is not the version that was asked for.
   std::optional<uint64_t> step;
   size_t bad_rows = 0;
@@ -77,9 +82,11 @@ class Predictor {
   // Errors: those of DensePredictor; those of RemoteRows::Read(), if servers have the rows.
   Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
-  // Returns what the last tower of the model's network read in the last Predict(), see
-  // DenseNetwork::LastTowerInput. Requires a network of towers and a batch with samples.
-  MatrixView<const float> LastTowerInput(const ModelVersion& model) const;
+  // Computes vectors of a batch's users or items, whose dot product is the prediction: see
+  // DensePredictor::Vectors(). vectors: (batch.size(), model.vector_width()), overwritten.
+  // Requires: model.vector_width() > 0. Errors: those of Predict().
+  Status Vectors(const ModelVersion& model, TowerSide side, Batch& batch,
+                 std::vector<float>& vectors);
 
   // Replaces outputs of the model's network by predictions: calibrated, and in the unit of the
   // label. outputs: (samples, labels).
@@ -97,7 +104,8 @@ class Predictor {
   Status Rows(const ModelVersion& model, uint32_t table, std::span<const uint64_t> ids,
               std::span<float> weights, std::span<uint8_t> found);
 
-  // Predicts the rows of requests as few batches. scored: one for each request.
+  // Predicts the rows of requests as few batches. scored: one for each request. Requires: all
+  // requests ask for the same, predictions or vectors.
   // Errors: those of Predict() and RowBatcher::Build(); FAILED_PRECONDITION of a plug-in.
   Status Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
                std::span<ScoredRows> scored);

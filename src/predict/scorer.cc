@@ -139,8 +139,10 @@ std::vector<Scorer::Waiting> Scorer::Take() {
   } while (queue_.empty() && !ends_);
   if (queue_.empty()) return taken;
   const ModelVersion* const version = queue_.front().version.get();
+  const bool user_vectors = queue_.front().request.user_vectors;
   size_t rows = 0;
-  while (!queue_.empty() && queue_.front().version.get() == version) {
+  while (!queue_.empty() && queue_.front().version.get() == version &&
+         queue_.front().request.user_vectors == user_vectors) {
     const size_t more = queue_.front().request.rows;
     if (!taken.empty() && rows + more > options_.max_batch_rows) break;
     rows += more;
@@ -191,19 +193,18 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
     }
   };
   const Status status = score(0, batch.size());
-  const std::chrono::nanoseconds took = Clock::now() - start;
   batch_rows_.Observe(static_cast<double>(rows));
-  {
-    constexpr double kKept = 0.9;  // Weight of earlier batches.
-    MutexLock lock(mutex_);
-    recent_seconds_ = recent_seconds_ * kKept + std::chrono::duration<double>(took).count();
-    recent_rows_ = recent_rows_ * kKept + static_cast<double>(rows);
-  }
   for (size_t i = 0; i < batch.size(); ++i) {
     // A request that is too large for a batch must not fail the others.
     const Status own = status.ok() || batch.size() == 1 ? status : score(i, 1);
     std::move(batch[i].done)(own.ok() ? StatusOr<ScoredRows>(std::move(scored[i])) : own);
   }
+  // A search for items is part of `done`.
+  const std::chrono::nanoseconds took = Clock::now() - start;
+  constexpr double kKept = 0.9;  // Weight of earlier batches.
+  MutexLock lock(mutex_);
+  recent_seconds_ = recent_seconds_ * kKept + std::chrono::duration<double>(took).count();
+  recent_rows_ = recent_rows_ * kKept + static_cast<double>(rows);
 }
 
 }  // namespace simurgh

@@ -62,7 +62,7 @@ class Scorer {
   struct Worker;
 
   void Run();
-  // Calls `done` of all requests. Requires requests for one version.
+  // Calls `done` of all requests. Requires requests for the same of one version.
   void Answer(Worker& worker, std::vector<Waiting> taken);
   // Waits for requests. Returns none when the scorer ends.
   std::vector<Waiting> Take();

@@ -20,27 +20,15 @@ StatusOr<size_t> VectorWidth(const ClusterConfig& config) {
 StatusOr<MatrixView<const float>> VectorsOf(const ModelVersion& version, Predictor& predictor,
                                             Batch& batch, TowerSide side,
                                             std::vector<float>& memory) {
-  const ClusterConfig& config = version.config();
-  SIMURGH_ASSIGN_OR_RETURN(const size_t dim, VectorWidth(config));
-  std::vector<float> scores;
-  SIMURGH_RETURN_IF_ERROR(predictor.Predict(version, batch, scores));
-  memory.resize(batch.size() * dim);
-  const MatrixView<float> vectors(memory.data(), batch.size(), dim);
-  if (batch.size() == 0) return MatrixView<const float>(vectors);
-  const MatrixView<const float> both = predictor.LastTowerInput(version);
-  const bool is_user = side == TowerSide::kUser;
-  const float factor = is_user && IsInBatch(config.model)
-                           ? 1.0F / config.model.tasks.front().loss.temperature
-                           : 1.0F;
+  SIMURGH_ASSIGN_OR_RETURN(const size_t dim, VectorWidth(version.config()));
+  SIMURGH_RETURN_IF_ERROR(predictor.Vectors(version, side, batch, memory));
+  const MatrixView<const float> vectors(memory.data(), batch.size(), dim);
   for (size_t row = 0; row < batch.size(); ++row) {
-    const std::span<const float> from = both.row(row).subspan(is_user ? 0 : dim, dim);
-    std::ranges::transform(from, vectors.row(row).begin(),
-                           [factor](float value) { return value * factor; });
     if (AllFinite(vectors.row(row))) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "row ", row, ": its vector is not finite; the weights or the dense values are too large"));
   }
-  return MatrixView<const float>(vectors);
+  return vectors;
 }
 
 Status ForEachVector(const ModelVersion& version, const DataConfig& data, const VectorInput& input,

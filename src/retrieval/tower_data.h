@@ -10,11 +10,9 @@
 #include "base/status.h"
 #include "config/cluster_config.h"
 #include "data/reading/row_text.h"
+#include "nn/dense_model.h"
 
 namespace simurgh {
-
-// The two towers of a retrieval model.
-enum class TowerSide { kUser, kItem };
 
 // Returns the name of a model's tower for users or items. Errors: INVALID_ARGUMENT for a model
 // whose last tower is no dot of two.

@@ -60,6 +60,20 @@ void DecodeColumns(const NetworkInputs& inputs, const TowerInput& input, MatrixV
   });
 }
 
+// Copies a block of a tower's input to its columns there.
+void GatherBlock(const PredictPass& pass, const NetworkInputs& inputs, const TowerInput& input,
+                 MatrixView<float> to) {
+  switch (input.source) {
+    case TowerInput::Source::kDense:
+      return CopyColumns(input, inputs.dense.Columns(input.source_column, input.width), to);
+    case TowerInput::Source::kEmbeddings:
+      if (inputs.codec != nullptr) return DecodeColumns(inputs, input, to);
+      return CopyColumns(input, inputs.embeddings.Columns(input.source_column, input.width), to);
+    case TowerInput::Source::kTower:
+      return CopyColumns(input, pass.activations.Output(pass.plan.towers[input.tower].last()), to);
+  }
+}
+
 }  // namespace
 
 size_t InteractionScratchSize(const ModelPlan& plan) {
@@ -76,23 +90,7 @@ size_t InteractionScratchSize(const ModelPlan& plan) {
 
 void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const TowerPlan& tower) {
   const MatrixView<float> to = pass.activations.Input(tower);
-  for (const TowerInput& input : tower.inputs) {
-    switch (input.source) {
-      case TowerInput::Source::kDense:
-        CopyColumns(input, inputs.dense.Columns(input.source_column, input.width), to);
-        break;
-      case TowerInput::Source::kEmbeddings:
-        if (inputs.codec != nullptr) {
-          DecodeColumns(inputs, input, to);
-          break;
-        }
-        CopyColumns(input, inputs.embeddings.Columns(input.source_column, input.width), to);
-        break;
-      case TowerInput::Source::kTower:
-        CopyColumns(input, pass.activations.Output(pass.plan.towers[input.tower].last()), to);
-        break;
-    }
-  }
+  for (const TowerInput& input : tower.inputs) GatherBlock(pass, inputs, input, to);
 }
 
 bool HasRelu(const TowerPlan& tower, size_t layer) {
@@ -253,35 +251,61 @@ Status SharedForward(MatrixView<const float> input, std::span<const ColumnRange>
   return absl::OkStatus();
 }
 
+// Computes all layers of a tower. Towers that it reads must have been computed.
+Status PredictTower(const PredictPass& pass, const NetworkInputs& inputs, const TowerPlan& tower) {
+  GatherInput(pass, inputs, tower);
+  MatrixView<const float> input = pass.activations.Input(tower);
+  for (size_t i = 0; i < tower.layers.size(); ++i) {
+    const LayerPlan& layer = tower.layers[i];
+    const bool relu = HasRelu(tower, i);
+    const bool is_linear = layer.config.kind == LayerConfig::Kind::kLinear;
+    const std::vector<ColumnRange> differing = is_linear && i == 0 && pass.products != nullptr
+                                                   ? DifferingColumns(input)
+                                                   : std::vector<ColumnRange>();
+    if (!differing.empty()) {
+      SIMURGH_RETURN_IF_ERROR(SharedForward(input, differing, layer.Weight(pass.weights),
+                                            layer.Bias(pass.weights),
+                                            pass.activations.Output(layer)));
+    } else if (is_linear && pass.packed != nullptr && PackedProducts::Has(*pass.packed, layer)) {
+      if (relu) ++i;
+      SIMURGH_RETURN_IF_ERROR(pass.products->Forward(*pass.packed, layer, layer.Bias(pass.weights),
+                                                     relu, input,
+                                                     pass.activations.Output(tower.layers[i])));
+    } else {
+      SIMURGH_RETURN_IF_ERROR(PredictLayer(pass, tower, i, input));
+      if (relu) ++i;
+    }
+    input = pass.activations.Output(tower.layers[i]);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+Status PredictVectors(const PredictPass& pass, const NetworkInputs& inputs, size_t side,
+                      MatrixView<float> vectors) {
+  const std::vector<TowerPlan>& towers = pass.plan.towers;
+  std::vector<bool> is_needed(towers.size());
+  const auto need = [&](const TowerInput& input) {
+    if (input.source == TowerInput::Source::kTower) is_needed[input.tower] = true;
+  };
+  TowerInput vector = towers.back().inputs[side];
+  need(vector);
+  for (size_t i = towers.size(); i-- > 0;) {
+    if (is_needed[i]) std::ranges::for_each(towers[i].inputs, need);
+  }
+  for (size_t i = 0; i < towers.size(); ++i) {
+    if (is_needed[i]) SIMURGH_RETURN_IF_ERROR(PredictTower(pass, inputs, towers[i]));
+  }
+  vector.column = 0;
+  GatherBlock(pass, inputs, vector, vectors);
+  return absl::OkStatus();
+}
 
 Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
                     std::span<float> outputs) {
   for (const TowerPlan& tower : pass.plan.towers) {
-    GatherInput(pass, inputs, tower);
-    MatrixView<const float> input = pass.activations.Input(tower);
-    for (size_t i = 0; i < tower.layers.size(); ++i) {
-      const LayerPlan& layer = tower.layers[i];
-      const bool relu = HasRelu(tower, i);
-      const bool is_linear = layer.config.kind == LayerConfig::Kind::kLinear;
-      const std::vector<ColumnRange> differing = is_linear && i == 0 && pass.products != nullptr
-                                                     ? DifferingColumns(input)
-                                                     : std::vector<ColumnRange>();
-      if (!differing.empty()) {
-        SIMURGH_RETURN_IF_ERROR(SharedForward(input, differing, layer.Weight(pass.weights),
-                                              layer.Bias(pass.weights),
-                                              pass.activations.Output(layer)));
-      } else if (is_linear && pass.packed != nullptr && PackedProducts::Has(*pass.packed, layer)) {
-        if (relu) ++i;
-        SIMURGH_RETURN_IF_ERROR(pass.products->Forward(*pass.packed, layer,
-                                                       layer.Bias(pass.weights), relu, input,
-                                                       pass.activations.Output(tower.layers[i])));
-      } else {
-        SIMURGH_RETURN_IF_ERROR(PredictLayer(pass, tower, i, input));
-        if (relu) ++i;
-      }
-      input = pass.activations.Output(tower.layers[i]);
-    }
+    SIMURGH_RETURN_IF_ERROR(PredictTower(pass, inputs, tower));
   }
   std::ranges::transform(pass.activations.Output(pass.plan.top().last()).flat(), outputs.begin(),
                          [&](float output) { return output * pass.plan.output_factor; });

@@ -124,4 +124,9 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t laye
 // Computes all layers. Overwrites outputs, (B, tasks).
 Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs, std::span<float> outputs);
 
+// Computes input number `side` of the last tower, and only the towers that it needs. vectors:
+// (B, width of the input), overwritten.
+Status PredictVectors(const PredictPass& pass, const NetworkInputs& inputs, size_t side,
+                      MatrixView<float> vectors);
+
 }  // namespace simurgh::cpu

@@ -100,5 +100,51 @@ TEST_CASE("Packed weights take memory if this processor has another order of wei
   CHECK_FALSE(cpu::PackedProducts::Has(*packed, plan.top().layers[2]));
 }
 
+TEST_CASE("Predictions of two towers are dot products of a user's and an item's vector") {
+  Random random(7);
+  constexpr size_t kRows = 40;
+  constexpr size_t kWidth = 12;
+  ModelConfig model;
+  model.loss = {.kind = LossConfig::Kind::kInBatchSoftmax, .temperature = 0.25F};
+  model.towers = {{"user",
+                   {"dense"},
+                   {Linear(20), Relu(), Linear(kWidth), {.kind = LayerConfig::Kind::kL2Norm}}},
+                  {"item", {"embeddings"}, {Linear(kWidth)}},
+                  {"top", {"user", "item"}, {Dot(kWidth)}}};
+  const auto dense = DenseModel::Create(model, TestInputs(kDense), ComputePrecision::kF32).value();
+  std::ranges::copy(NormalValues(dense->parameters().size(), random), dense->parameters().begin());
+  if (GENERATE(false, true)) REQUIRE(dense->Pack().ok());
+  REQUIRE(dense->vector_width() == kWidth);
+  const TestBatch batch(kRows, kDense, kEmbeddings, random, 1);
+  const TestBatch other(kRows, kDense, kEmbeddings, random, 1);
+  DensePredictor predictor(*dense);
+  std::vector<float> users(kRows * kWidth);
+  std::vector<float> items(kRows * kWidth);
+  std::vector<float> outputs(kRows);
+  // The inputs of the other side do not matter.
+  REQUIRE(predictor
+              .Vectors(*dense, TowerSide::kUser, other.embeddings(), batch.dense(),
+                       {users.data(), kRows, kWidth})
+              .ok());
+  REQUIRE(predictor
+              .Vectors(*dense, TowerSide::kItem, batch.embeddings(), other.dense(),
+                       {items.data(), kRows, kWidth})
+              .ok());
+  REQUIRE(predictor.Predict(*dense, batch.embeddings(), batch.dense(), outputs).ok());
+  for (size_t row = 0; row < kRows; ++row) {
+    double sum = 0;
+    double squares = 0;
+    for (size_t i = 0; i < kWidth; ++i) {
+      sum += double{users[row * kWidth + i]} * double{items[row * kWidth + i]};
+      squares += double{users[row * kWidth + i]} * double{users[row * kWidth + i]};
+    }
+    CHECK(outputs[row] == Approx(sum).epsilon(1e-5).margin(1e-5));
+    CHECK(squares == Approx(16).epsilon(1e-4));  // 1 / 0.25, squared.
+  }
+  CHECK(DenseModel::Create(TwoTasks(), TestInputs(kDense), ComputePrecision::kF32)
+            .value()
+            ->vector_width() == 0);
+}
+
 }  // namespace
 }  // namespace simurgh::testing
