@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/serving/item_recommender.h"
 #include "services/serving/row_servers.h"
 #include "services/serving/scoring_backend.h"
 
@@ -32,6 +33,30 @@ LoadedVersion Loaded(std::shared_ptr<const ModelVersion> model) {
   return version;
 }
 
+std::unique_ptr<LibraryBackend> MakeRanker(const ServingConfig& config, MetricRegistry& registry) {
+  if (config.rank_model.empty()) return nullptr;
+  ServingConfig ranking = config;
+  ranking.model = config.rank_model;
+  ranking.rank_model.clear();
+  ranking.version.reset();
+  ranking.rows = ServingConfig::Rows::kMemory;
+  return std::make_unique<LibraryBackend>(ranking, /*rows=*/nullptr, /*program=*/nullptr, registry,
+                                          /*recommends=*/false);
+}
+
+ItemRecommender::Options RecommendOptions(const ServingConfig& config) {
+  ItemIndex::Options index;
+  index.precision = config.item_precision == VectorPrecision::kInt8 ? ItemIndex::Precision::kInt8
+                                                                    : ItemIndex::Precision::kF32;
+  index.graph_from = config.item_graph_from;
+  index.threads = ThreadsOf(config);
+  return {.files = config.items,
+          .id = config.item_id,
+          .index = index,
+          .poll = config.poll,
+          .max_rank_rows = config.max_rows};
+}
+
 Status Gone(const LoadedVersion& version) {
   return absl::UnavailableError(
       absl::StrCat("servers do not have the rows of version ", version.step, " any more"));
@@ -50,19 +75,30 @@ StatusOr<std::unique_ptr<LibraryBackend>> LibraryBackend::Create(
 }
 
 LibraryBackend::LibraryBackend(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
-                               std::shared_ptr<ProgramNetwork> program, MetricRegistry& registry)
+                               std::shared_ptr<ProgramNetwork> program, MetricRegistry& registry,
+                               bool recommends)
     : is_remote_(rows != nullptr),
       versions_({.model = config.model,
                  .version = VersionOf(config),
                  .poll = config.poll,
                  .max_age = config.max_age,
                  .memory_budget = config.memory_budget,
-                 .loading = LoadingOf(config, std::move(rows), std::move(program))},
+                 .loading = LoadingOf(config, std::move(rows), program)},
                 registry),
+      ranker_(MakeRanker(config, rank_registry_)),
+      recommender_(program == nullptr && recommends
+                       ? std::make_unique<ItemRecommender>(RecommendOptions(config), versions_,
+                                                           *this, ranker_.get(), registry)
+                       : nullptr),
       scorer_({.threads = ThreadsOf(config),
                .max_batch_rows = config.max_batch_rows,
                .batch_delay = config.batch_delay},
               registry) {}
+
+std::string LibraryBackend::Problem() {
+  if (recommender_ == nullptr || recommender_->has_no_items()) return versions_.Problem();
+  return recommender_->Problem();
+}
 
 LoadedVersion LibraryBackend::Current() { return Loaded(versions_.Current()); }
 

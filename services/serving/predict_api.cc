@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 
 #include "services/serving/predict_request.h"
+#include "services/serving/recommend_request.h"
 
 namespace simurgh {
 namespace {
@@ -22,6 +23,7 @@ const CounterFamily kBadRowsTotal("simurgh_serve_bad_rows_total",
 using Kind = Route::Kind;
 
 constexpr char kPredict[] = "predict";
+constexpr char kRecommend[] = "recommend";
 
 // Decodes the %XX of a URL. Returns nothing for a malformed text.
 std::optional<std::string> Unescaped(std::string_view text) {
@@ -41,8 +43,10 @@ std::optional<std::string> Unescaped(std::string_view text) {
   return out;
 }
 
-Kind KindOf(bool is_v1, bool predicts, const std::vector<std::string>& rest) {
-  if (is_v1) return !rest.empty() ? Kind::kUnknown : predicts ? Kind::kPredict : Kind::kStatus;
+// posts: the kind of a verb of v1; kUnknown: none.
+Kind KindOf(bool is_v1, Kind posts, const std::vector<std::string>& rest) {
+  if (is_v1 && !rest.empty()) return Kind::kUnknown;
+  if (is_v1) return posts == Kind::kUnknown ? Kind::kStatus : posts;
   if (rest.empty()) return Kind::kModel;
   if (rest.size() > 1) return Kind::kUnknown;
   if (rest[0] == "ready") return Kind::kModelReady;
@@ -57,7 +61,9 @@ const char* Route::name() const {
     case Kind::kInfer:
       return "infer";
     case Kind::kPredict:
-      return "predict";
+      return kPredict;
+    case Kind::kRecommend:
+      return kRecommend;
     case Kind::kLive:
     case Kind::kReady:
     case Kind::kModelReady:
@@ -94,13 +100,15 @@ Route ParseRoute(std::string_view target) {
                                        : Kind::kUnknown;
   }
   if (parts.size() < 3 || parts[1] != "models") return route;
-  bool predicts = false;
+  Kind posts = Kind::kUnknown;
   const size_t colon = is_v1 ? parts.back().rfind(':') : std::string::npos;
   if (colon != std::string::npos) {
     route.verb = parts.back().substr(colon + 1);
-    predicts = route.verb == kPredict;
-    if (predicts) route.verb.clear();
-    if (predicts || parts.size() > 3) parts.back().resize(colon);
+    posts = route.verb == kPredict     ? Kind::kPredict
+            : route.verb == kRecommend ? Kind::kRecommend
+                                       : Kind::kUnknown;
+    if (posts != Kind::kUnknown) route.verb.clear();
+    if (posts != Kind::kUnknown || parts.size() > 3) parts.back().resize(colon);
   }
   if (parts[2].empty()) return route;
   size_t used = 3;
@@ -112,7 +120,7 @@ Route ParseRoute(std::string_view target) {
   }
   route.model = parts[2];
   if (used > 3 && !route.verb.empty()) return route;
-  route.kind = KindOf(is_v1, predicts, {parts.begin() + static_cast<ptrdiff_t>(used), parts.end()});
+  route.kind = KindOf(is_v1, posts, {parts.begin() + static_cast<ptrdiff_t>(used), parts.end()});
   return route;
 }
 
@@ -233,6 +241,10 @@ std::string PredictApi::PathProblem(const Route& route) const {
     return absl::StrCat("unknown verb ", Shown(absl::StrCat(":", route.verb)),
                         "; use POST with /v1/models/", options_.name, ":", kPredict);
   }
+  if (route.kind == Kind::kRecommend && route.step) {
+    return absl::StrCat("items are recommended with the newest version only; use /v1/models/",
+                        options_.name, ":", kRecommend);
+  }
   if (route.kind != Kind::kUnknown) return "";
   return absl::StrCat("no such path; use /v2/models/", options_.name, "/infer or /v1/models/",
                       options_.name, ":", kPredict);
@@ -278,6 +290,17 @@ std::optional<HttpResponse> PredictApi::Refuse(const HttpHead& head, const Route
         404, absl::StrCat("no model ", Shown(route.model), "; this server has ", options_.name));
   }
   if (route.posts() && draining_) return Ended();
+  if (route.kind == Kind::kRecommend) {
+    Recommender* const recommender = backend_.recommender();
+    if (recommender == nullptr || recommender->has_no_items()) {
+      return HttpResponse::Error(
+          404, absl::StrCat("no items to recommend: ", recommender == nullptr
+                                                           ? "this server only predicts"
+                                                           : recommender->Problem()));
+    }
+    if (recommender->Current() == nullptr) return Busy(recommender->Problem());
+    return std::nullopt;
+  }
   if (VersionOf(route).format == nullptr) return NoVersion(route);
   return std::nullopt;
 }
@@ -297,6 +320,7 @@ HttpResponse PredictApi::NoVersion(const Route& route) {
 void PredictApi::Handle(const Route& route, HttpRequest request, Respond respond) {
   MutexLock lock(calls_);
   if (has_ended_) return std::move(respond)(Ended());
+  if (route.kind == Kind::kRecommend) return Recommend(std::move(request), std::move(respond));
   if (route.posts()) return Predict(route, std::move(request), std::move(respond));
   HttpResponse response = Describe(route);
   response.route = route.name();
@@ -336,6 +360,7 @@ HttpResponse PredictApi::Describe(const Route& route) {
       break;
     case Kind::kInfer:
     case Kind::kPredict:
+    case Kind::kRecommend:
     case Kind::kUnknown:
       break;
   }
@@ -420,6 +445,44 @@ HttpResponse PredictApi::Answer(const Pending& pending, StatusOr<ScoredRows> sco
   response.body = std::move(body.bytes);
   encode_seconds_.Observe(Clock::now() - begin);
   return response;
+}
+
+void PredictApi::Recommend(HttpRequest request, Respond respond) {
+  const Clock::time_point begin = Clock::now();
+  auto refuse = [&](HttpResponse response) {
+    response.route = kRecommend;
+    std::move(respond)(std::move(response));
+  };
+  Recommender& recommender = *backend_.recommender();
+  const std::shared_ptr<const ServedItems> items = recommender.Current();
+  if (items == nullptr) return refuse(Busy(recommender.Problem()));
+  if (backend_.Refuses(options_.queue_timeout)) {  // Saves the work of decoding.
+    return refuse(Busy("too many requests wait; try again later"));
+  }
+  StatusOr<RecommendRequest> decoded = DecodeRecommend(
+      items->users, options_.limits, std::make_shared<RequestMemory>(std::move(request.body)));
+  if (!decoded.ok()) return refuse(ErrorOf(decoded.status()));
+  auto cells = std::make_unique<HeldCells>(cell_bytes_);
+  if (!cells->Hold(decoded->users.cell_bytes, options_.max_cell_bytes)) {
+    return refuse(Busy("the server holds too many cells of requests; try again"));
+  }
+  const Clock::time_point submitted = Clock::now();
+  decode_seconds_.Observe(submitted - begin);
+  recommender.Recommend(items, *std::move(decoded), options_.queue_timeout,
+                        [this, submitted, cells = std::move(cells),
+                         respond = std::move(respond)](StatusOr<Recommendations> found) mutable {
+                          const Clock::time_point scored = Clock::now();
+                          score_seconds_.Observe(scored - submitted);
+                          HttpResponse response;
+                          if (found.ok()) {
+                            response.body = EncodeRecommend(*found).bytes;
+                            encode_seconds_.Observe(Clock::now() - scored);
+                          } else {
+                            response = ErrorOf(found.status());
+                          }
+                          response.route = kRecommend;
+                          std::move(respond)(std::move(response));
+                        });
 }
 
 }  // namespace simurgh

@@ -31,17 +31,20 @@ struct Route {
     kInfer,        // ... /infer
     kStatus,       // /v1/models/NAME[/versions/N]
     kPredict,      // ... :predict
+    kRecommend,    // ... :recommend
   };
 
   Kind kind = Kind::kUnknown;
   std::string model;
   std::optional<uint64_t> step;
 
-  // The text after the last colon of a path of v1, unless it is `predict`. It may be a part of the
-  // model's name; with a step, the kind is unknown.
+  // The text after the last colon of a path of v1, unless it is a known verb. It may be a part of
+  // the model's name; with a step, the kind is unknown.
   std::string verb;
 
-  bool posts() const { return kind == Kind::kInfer || kind == Kind::kPredict; }
+  bool posts() const {
+    return kind == Kind::kInfer || kind == Kind::kPredict || kind == Kind::kRecommend;
+  }
   // Returns the label of metrics.
   const char* name() const;
 };
@@ -91,6 +94,7 @@ class PredictApi final : public HttpHandler {
   HttpResponse NoVersion(const Route& route);
   void Predict(const Route& route, HttpRequest request, Respond respond);
   HttpResponse Answer(const Pending& pending, StatusOr<ScoredRows> scored);
+  void Recommend(HttpRequest request, Respond respond);
 
   const Options options_;
   ScoringBackend& backend_;

@@ -214,6 +214,15 @@ class CellCollector {
   size_t next_ = 0;  // First guess of Find: columns are mostly in the order of the format.
 };
 
+// Receives the values of keys of a v1 body that are not about rows.
+class OtherKeys : public JsonEvents {
+ public:
+  // Returns the keys for an error: "a, b or c".
+  virtual const char* names() const = 0;
+  // Returns whether the events of the next value are for this object.
+  virtual bool Takes(std::string_view key) = 0;
+};
+
 // Decodes the v1 protocol: {"instances": [{"column": value, ...}, ...], "common": {...}}, or
 // {"inputs": {"column": [value, ...], ...}}.
 // A text or a number is the cell as it would be in a file; null or no key: missing; an array: the
@@ -221,8 +230,10 @@ class CellCollector {
 // value holds for all rows, and a value may be in an array of its own.
 //
 // Errors: INVALID_ARGUMENT with the first ten problems, OUT_OF_RANGE for too many rows or ids.
+// others: of further keys; null: they are errors.
 StatusOr<PredictRequest> DecodeV1(const RowFormat& format, const RequestLimits& limits,
-                                  std::shared_ptr<RequestMemory> memory);
+                                  std::shared_ptr<RequestMemory> memory,
+                                  OtherKeys* others = nullptr);
 
 // Returns {"predictions": [...], "model_version": "120"}, with a number for each row, or a list
 // with one for each label. Bad rows are null. Columnar: {"outputs": [...]}, or an object with a

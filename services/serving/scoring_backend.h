@@ -15,6 +15,7 @@
 #include "predict/program_network.h"
 #include "predict/scorer.h"
 #include "predict/served_versions.h"
+#include "services/serving/recommend_request.h"
 
 namespace simurgh {
 
@@ -52,6 +53,9 @@ class ScoringBackend {
   // Notes that a request for the version was answered.
   virtual void NoteAnswer(const LoadedVersion& /*version*/) {}
 
+  // Returns what recommends items; null: nothing does. Lifetime: that of the backend.
+  virtual Recommender* recommender() { return nullptr; }
+
   // Applies the current configuration after SIGHUP. After an error nothing has changed.
   virtual Status Reload(const ServingConfig& /*config*/) { return absl::OkStatus(); }
 };
@@ -59,10 +63,14 @@ class ScoringBackend {
 // The versions of a model's folder, and the threads that predict with them.
 class LibraryBackend final : public ScoringBackend {
  public:
+  // With serving.rank_model, the backend has a second one, of that model.
+  //
   // rows: the servers of the rows; null: they are in this process. program: see
-  // ModelVersion::Options. Lifetime: the registry outlives the backend.
+  // ModelVersion::Options. recommends: false for a model that ranks. Lifetime: the registry
+  // outlives the backend.
   LibraryBackend(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
-                 std::shared_ptr<ProgramNetwork> program, MetricRegistry& registry);
+                 std::shared_ptr<ProgramNetwork> program, MetricRegistry& registry,
+                 bool recommends = true);
   // Connects to the servers of rows that the configuration names. Errors: those of RowServers.
   static StatusOr<std::unique_ptr<LibraryBackend>> Create(const ServingConfig& config,
                                                           std::shared_ptr<ProgramNetwork> program,
@@ -72,11 +80,12 @@ class LibraryBackend final : public ScoringBackend {
   LoadedVersion Current() override;
   LoadedVersion Find(uint64_t step) override;
   std::vector<uint64_t> Steps() override { return versions_.Steps(); }
-  std::string Problem() override { return versions_.Problem(); }
+  std::string Problem() override;
   bool Refuses(std::chrono::milliseconds max_wait) override { return scorer_.Refuses(max_wait); }
   void Score(const LoadedVersion& version, ScoreRequest request, std::chrono::milliseconds max_wait,
              Done done) override;
   void NoteAnswer(const LoadedVersion& version) override { versions_.NoteAnswer(*version.model); }
+  Recommender* recommender() override { return recommender_.get(); }
   Status Reload(const ServingConfig& config) override;
 
  private:
@@ -86,7 +95,12 @@ class LibraryBackend final : public ScoringBackend {
 
   const bool is_remote_;
   ServedVersions versions_;
-  Scorer scorer_;  // Destroyed first: answers all requests.
+  // The model that ranks recommended items; null: none. Its metrics are not served: their names are
+  // those of this model.
+  MetricRegistry rank_registry_;
+  std::unique_ptr<LibraryBackend> ranker_;
+  std::unique_ptr<Recommender> recommender_;  // Null for a network of a program.
+  Scorer scorer_;                             // Destroyed first: answers all requests.
 };
 
 }  // namespace simurgh

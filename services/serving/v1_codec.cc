@@ -14,8 +14,9 @@ constexpr char kColumn[] = "column";
 
 class V1Events final : public JsonEvents {
  public:
-  V1Events(CellCollector& cells, bool* has_instances)
+  V1Events(CellCollector& cells, OtherKeys* others, bool* has_instances)
       : cells_(cells),
+        others_(others),
         has_instances_(*has_instances),
         last_set_(cells.format().columns.size(), 0) {}
 
@@ -49,6 +50,7 @@ class V1Events final : public JsonEvents {
           return Enter(Place::kInputs);
         }
         if (key_ == Key1::kInstances) Refuse("instances: is an object; send an array of objects");
+        if (key_ == Key1::kOther) return Enter(Place::kOther) && others_->BeginObject();
         return Skip();
       case Place::kInstances:
         if (rows_ == cells_.max_rows()) {
@@ -68,17 +70,23 @@ class V1Events final : public JsonEvents {
       case Place::kList:
         list_is_bad_ = true;
         return Skip();
+      case Place::kOther:
+        return Enter(Place::kOther) && others_->BeginObject();
       case Place::kSkipped:
         return Skip();
     }
     return false;
   }
 
-  bool EndObject() override { return Leave(); }
+  bool EndObject() override {
+    const bool is_other = place_ == Place::kOther;
+    return Leave() && (!is_other || others_->EndObject());
+  }
 
   std::string Where() const override {
     const bool in_column = place_ != Place::kStart && place_ != Place::kRequest &&
-                           place_ != Place::kInstances && place_ != Place::kSkipped;
+                           place_ != Place::kInstances && place_ != Place::kOther &&
+                           place_ != Place::kSkipped;
     if (!column_ || !in_column) return "";
     if (in_input()) return cells_.Place(kColumn, *column_, last_set_[*column_]);
     if (in_common()) {
@@ -100,6 +108,7 @@ class V1Events final : public JsonEvents {
         if (key_ == Key1::kInputs) {
           Refuse("inputs: is an array; send {\"column\": [value, ...], ...}");
         }
+        if (key_ == Key1::kOther) return Enter(Place::kOther) && others_->BeginArray();
         return Skip();
       case Place::kInstances:
         return RefuseInstance();
@@ -116,6 +125,8 @@ class V1Events final : public JsonEvents {
       case Place::kList:
         list_is_bad_ = true;
         return Skip();
+      case Place::kOther:
+        return Enter(Place::kOther) && others_->BeginArray();
       case Place::kSkipped:
         return Skip();
     }
@@ -123,6 +134,7 @@ class V1Events final : public JsonEvents {
   }
 
   bool EndArray() override {
+    if (place_ == Place::kOther) return Leave() && others_->EndArray();
     if (place_ != Place::kList) {
       const bool is_inner = place_ == Place::kInput && above_.back() == Place::kInput;
       if (is_inner && last_set_[*column_] != inner_begin_ + 1) RefuseShape();
@@ -143,14 +155,17 @@ class V1Events final : public JsonEvents {
 
   bool Key(std::string_view key) override {
     if (place_ == Place::kRequest) {
-      const Key1 found = key == "instances"        ? Key1::kInstances
-                         : key == "inputs"         ? Key1::kInputs
-                         : key == "common"         ? Key1::kCommon
-                         : key == "signature_name" ? Key1::kIgnored
-                                                   : Key1::kUnknown;
+      const Key1 found = key == "instances"                          ? Key1::kInstances
+                         : key == "inputs"                           ? Key1::kInputs
+                         : key == "common"                           ? Key1::kCommon
+                         : key == "signature_name"                   ? Key1::kIgnored
+                         : others_ != nullptr && others_->Takes(key) ? Key1::kOther
+                                                                     : Key1::kUnknown;
       if (found == Key1::kUnknown) {
-        Refuse(absl::StrCat(Shown(key), ": unknown key; use instances and common, or inputs"));
-      } else if (found != Key1::kIgnored) {
+        Refuse(absl::StrCat(Shown(key), ": unknown key; use instances and common, or inputs",
+                            others_ == nullptr ? "" : "; or ",
+                            others_ == nullptr ? "" : others_->names()));
+      } else if (found != Key1::kIgnored && found != Key1::kOther) {
         if (!seen_.insert(found).second) Refuse(absl::StrCat(std::string(key), ": is given twice"));
         if (seen_.contains(Key1::kInputs) && seen_.size() > 1) {
           Refuse("inputs: is given besides instances or common; send one of them");
@@ -159,6 +174,8 @@ class V1Events final : public JsonEvents {
       key_ = found;
     } else if (place_ == Place::kInstance || place_ == Place::kCommon || place_ == Place::kInputs) {
       column_ = cells_.Find(key, kColumn);
+    } else if (place_ == Place::kOther) {
+      return others_->Key(key);
     }
     return !cells_.gave_up();
   }
@@ -172,7 +189,10 @@ class V1Events final : public JsonEvents {
         if (key_ == Key1::kInstances) Refuse("instances: is a value; send an array of objects");
         if (key_ == Key1::kCommon) Refuse("common: is a value; send an object");
         if (key_ == Key1::kInputs) Refuse("inputs: is a value; send an object");
+        if (key_ == Key1::kOther) return others_->Scalar(given);
         break;
+      case Place::kOther:
+        return others_->Scalar(given);
       case Place::kInstances:
         return RefuseInstance();
       case Place::kInputs:
@@ -207,9 +227,10 @@ class V1Events final : public JsonEvents {
     kInputs,
     kInput,    // The values of a column.
     kList,     // A value of an instance, of common or of an input.
+    kOther,    // A value for others_.
     kSkipped,  // A value that is not used.
   };
-  enum class Key1 { kInstances, kCommon, kInputs, kIgnored, kUnknown };
+  enum class Key1 { kInstances, kCommon, kInputs, kOther, kIgnored, kUnknown };
 
   bool Enter(Place place) {
     above_.push_back(place_);
@@ -346,6 +367,7 @@ class V1Events final : public JsonEvents {
   static constexpr size_t kInCommon = SIZE_MAX;
 
   CellCollector& cells_;
+  OtherKeys* const others_;
   bool& has_instances_;
   Place place_ = Place::kStart;
   std::vector<Place> above_;
@@ -364,10 +386,10 @@ class V1Events final : public JsonEvents {
 }  // namespace
 
 StatusOr<PredictRequest> DecodeV1(const RowFormat& format, const RequestLimits& limits,
-                                  std::shared_ptr<RequestMemory> memory) {
+                                  std::shared_ptr<RequestMemory> memory, OtherKeys* others) {
   CellCollector cells(format, limits, memory);
   bool has_instances = false;
-  V1Events events(cells, &has_instances);
+  V1Events events(cells, others, &has_instances);
   SIMURGH_RETURN_IF_ERROR(CellCollector::Parse(memory->body(), events));
   if (!cells.gave_up() && cells.problems().empty() && events.rows() == 0) {
     cells.problems().Add(

@@ -34,6 +34,8 @@ certificate, the tokens and the version again.
 Examples:
   simurgh serve --model /models/adult
   curl 127.0.0.1:8000/v1/models/adult:predict -d '{"instances": [{"age": 39}]}'
+  simurgh serve --model /models/towers --items items.csv --rank-model /models/clicks
+  curl 127.0.0.1:8000/v1/models/towers:recommend -d '{"instances": [{"user": "u7"}], "k": 20}'
 
 Exit codes: 0 stopped, 2 bad arguments or configuration, 3 failed otherwise, 130 a second signal.
 )";
@@ -57,6 +59,7 @@ StatusOr<ServingConfig> LoadConfig(const ServeOptions& options) {
                            LoadServingConfig(options.config, options.overrides));
   if (config.model.empty()) return OptionProblem("--model is missing, and serving.model");
   SIMURGH_RETURN_IF_ERROR(CheckModelPath(config.model));
+  if (!config.rank_model.empty()) SIMURGH_RETURN_IF_ERROR(CheckModelPath(config.rank_model));
   return config;
 }
 
@@ -91,11 +94,17 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
   ServeOptions own;
   std::string model;
   std::string listen;
+  std::string items;
+  std::string rank_model;
   po::options_description options("Options");
   options.add_options()("version", "print the version")(
       "model", po::value(&model)->value_name("MODEL"), "serve this model's folder")(
       "listen", po::value(&listen)->value_name("HOST:PORT"),
       "listen here (default: 127.0.0.1:8000); port 0: any free port")(
+      "items", po::value(&items)->value_name("FILE"),
+      "recommend items of this file by a model of two towers (default: the model's data.items)")(
+      "rank-model", po::value(&rank_model)->value_name("MODEL"),
+      "rank recommended items by the model of this folder")(
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
       "change a key of serving, or of the model's configuration, such as the path of a "
       "vocabulary; may repeat")(
@@ -107,6 +116,11 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
     if (!words.empty()) own.config = words[0];
     if (!model.empty()) {
       own.overrides.push_back(Override("model", std::filesystem::absolute(model)));
+    }
+    if (!items.empty())
+      own.overrides.push_back(Override("items", std::filesystem::absolute(items)));
+    if (!rank_model.empty()) {
+      own.overrides.push_back(Override("rank_model", std::filesystem::absolute(rank_model)));
     }
     if (!listen.empty()) own.overrides.push_back(Override("listen", listen));
     return Serve(own);

@@ -39,6 +39,11 @@ struct ServingConfig {
   std::string servers_key;               // "file:line: serving.servers".
   uint64_t hot_row_bytes = 64ULL << 20;  // Bytes of cached rows of servers.
   uint64_t memory_budget = 0;            // Resident bytes; 0: no limit.
+  std::vector<std::string> items;  // Files of items to recommend; none: those of the model's data.
+  std::string item_id;  // Column that names items; empty: data.items.id, or the only one.
+  VectorPrecision item_precision = VectorPrecision::kF32;  // f32 or int8.
+  uint64_t item_graph_from = 0;                            // See ItemIndex::Options::graph_from.
+  std::string rank_model;  // Folder of the model that ranks recommended items; empty: none.
   uint32_t max_batch_rows = 1'024;
   std::chrono::microseconds batch_delay{0};
   uint32_t max_rows = 4'096;  // Most rows of a request.

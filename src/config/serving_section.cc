@@ -77,6 +77,31 @@ void ReadServers(MapReader& in, ServingConfig* config) {
              &config->hot_row_bytes, 0, kMostBytes);
 }
 
+void ReadItems(MapReader& in, const std::string& folder, ServingConfig* config) {
+  constexpr size_t kMaxFiles = 1'024;
+  in.TextOrTexts("items",
+                 "files of items to recommend, one row an item, in the format of the data; none: "
+                 "`data.items`",
+                 &config->items, {0, kMaxFiles}, Need::kOptional, "path of a file");
+  for (std::string& path : config->items) path = PathIn(folder, path);
+  in.Text("item_id",
+          "column whose text names an item; none: the model's `data.items.id`, or the only id "
+          "column of the item's tower",
+          &config->item_id, "name of a column");
+  in.Choice("item_precision",
+            "precision of items' vectors that are searched; `int8`: the best ones are ranked in "
+            "f32",
+            &config->item_precision,
+            {{"f32", VectorPrecision::kF32}, {"int8", VectorPrecision::kInt8}});
+  in.Integer("item_graph_from",
+             "number of items from which a graph of neighbours is searched, which may miss some "
+             "items; 0: never",
+             &config->item_graph_from, 0, UINT32_MAX);
+  ReadPath(in, "rank_model",
+           "folder of the model that ranks the items of `:recommend`; none: they are not ranked",
+           "path of a folder", folder, Need::kOptional, &config->rank_model);
+}
+
 void ReadWork(MapReader& in, ServingConfig* config) {
   in.Integer("threads", "threads that predict; 0: one for each processor, 8 with `rows: mapped`",
              &config->threads, 0, 256);
@@ -205,6 +230,7 @@ void ReadServing(MapReader& root, const std::string& folder, ServingConfig* conf
     in.Text("name", "name of the model in URLs; none: that of the folder", &config->name, "text");
     ReadVersion(in, config);
     ReadAddresses(in, config);
+    ReadItems(in, folder, config);
     ReadWork(in, config);
     ReadLimits(in, config);
     ReadProtection(in, folder, config);

@@ -29,8 +29,8 @@ HttpAnswer ParseAnswer(const std::string& response) {
 }
 
 std::string PredictRequestOf(const std::string& path, const std::string& body,
-                             const std::string& more_headers) {
-  return absl::StrCat("POST ", path, ":predict HTTP/1.1\r\n", more_headers,
+                             const std::string& more_headers, const std::string& verb) {
+  return absl::StrCat("POST ", path, ":", verb, " HTTP/1.1\r\n", more_headers,
                       "Content-Length: ", body.size(), "\r\n\r\n", body);
 }
 
@@ -86,6 +86,12 @@ HttpAnswer ModelServer::Predict(const std::string& body, std::optional<uint64_t>
   const std::string path =
       absl::StrCat("/v1/models/model", version ? absl::StrCat("/versions/", *version) : "");
   client.Send(PredictRequestOf(path, body, "Connection: close\r\n"));
+  return ParseAnswer(client.ReadToEnd());
+}
+
+HttpAnswer ModelServer::Recommend(const std::string& body) const {
+  RawClient client(address_);
+  client.Send(PredictRequestOf("/v1/models/model", body, "Connection: close\r\n", "recommend"));
   return ParseAnswer(client.ReadToEnd());
 }
 

@@ -25,9 +25,10 @@ struct HttpAnswer {
 // The parts of a response.
 HttpAnswer ParseAnswer(const std::string& response);
 
-// A request for predictions by v1.
+// A request by v1.
 std::string PredictRequestOf(const std::string& path, const std::string& body,
-                             const std::string& more_headers = "");
+                             const std::string& more_headers = "",
+                             const std::string& verb = "predict");
 
 // The predictions of a v1 response for one label. NaN for null.
 std::vector<double> PredictionsOf(const std::string& body);
@@ -48,6 +49,8 @@ class ModelServer {
   HttpAnswer Get(const std::string& path) const;
   // Asks at ":predict" of the model, by v1. version: none for the newest.
   HttpAnswer Predict(const std::string& body, std::optional<uint64_t> version = {}) const;
+  // Asks at ":recommend" of the model.
+  HttpAnswer Recommend(const std::string& body) const;
   // Waits until the server is ready.
   void AwaitReady() const;
   // Waits until the newest version is this one.

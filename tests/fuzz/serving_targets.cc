@@ -8,6 +8,7 @@
 #include "services/runtime/http_parser.h"
 #include "services/serving/predict_api.h"
 #include "services/serving/predict_request.h"
+#include "services/serving/recommend_request.h"
 #include "services/simurgh/scrape.h"
 #include "tests/fuzz/targets.h"
 
@@ -84,6 +85,23 @@ std::vector<Bytes> V1Seeds() {
   return {BytesOf(R"({"instances":[{"age":7.0,"city":"a\u00e9","seen":["x",7]},{"note":null}]})"),
           BytesOf(R"({"common":{"age":-1e5},"instances":[{"seen":[]},{}]})"),
           BytesOf(R"({"inputs":{"age":7,"city":[["a"],[null]],"seen":[["x"],[]],"sold":[1]}})")};
+}
+
+// --- recommend_request
+
+void RunRecommend(Input input) {
+  const StatusOr<RecommendRequest> request = DecodeRecommend(
+      Format(), {.max_rows = kMaxRows}, std::make_shared<RequestMemory>(TextOf(input)));
+  CheckDecoded(request.ok() ? StatusOr<PredictRequest>(request->users) : request.status(), false);
+  if (!request.ok()) return;
+  SIMURGH_CHECK(request->k > 0 && request->k <= RecommendRequest::kMost);
+  SIMURGH_CHECK(request->candidates.value_or(1) > 0);
+}
+
+std::vector<Bytes> RecommendSeeds() {
+  return {BytesOf(R"({"instances":[{"age":7.0},{"note":null}],"k":5,"exclude":["x",7],)"
+                  R"("filter":{"color":["red",1],"size":"2"}})"),
+          BytesOf(R"({"rank":true,"candidates":20,"common":{"age":1},"instances":[{}]})")};
 }
 
 // --- v2_request: JSON only.
@@ -193,6 +211,7 @@ std::vector<Bytes> MetricsAnswerSeeds() {
 
 std::vector<Target> ServingTargets() {
   return {{"v1_request", RunV1, V1Seeds},
+          {"recommend_request", RunRecommend, RecommendSeeds},
           {"v2_request", RunV2, V2Seeds},
           {"v2_binary", RunV2Binary, V2BinarySeeds},
           {"http_request", RunHttp, HttpSeeds},

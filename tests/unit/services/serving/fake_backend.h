@@ -15,6 +15,36 @@
 
 namespace simurgh {
 
+// Recommends the items "a" and "b" to users whose city is not "bad", with the rows of
+// SampleFormat().
+class FakeRecommender final : public Recommender {
+ public:
+  FakeRecommender() { items_->users = SampleFormat(); }
+
+  std::string Problem() const override { return problem; }
+  bool has_no_items() const override { return is_empty; }
+  std::shared_ptr<const ServedItems> Current() const override {
+    return problem.empty() ? items_ : nullptr;
+  }
+  void Recommend(std::shared_ptr<const ServedItems> items, RecommendRequest request,
+                 std::chrono::milliseconds /*max_wait*/, Done done) override {
+    if (!refusal.ok()) return std::move(done)(refusal);
+    Recommendations found{.step = 120, .memory = std::move(items)};
+    for (size_t user = 0; user < request.users.rows.rows; ++user) {
+      found.users.push_back({.ids = {"a", "b"}, .scores = {2, static_cast<float>(request.k)}});
+    }
+    std::move(done)(std::move(found));
+  }
+
+  // Set by the test before a request.
+  std::string problem;
+  bool is_empty = false;
+  Status refusal;
+
+ private:
+  std::shared_ptr<ServedItems> items_ = std::make_shared<ServedItems>();
+};
+
 // Predicts the number of characters of column `city`, divided by 100, for each label. A city "bad"
 // is a bad row. Has the versions 110 and 120, unless changed.
 //
@@ -68,6 +98,10 @@ class FakeBackend final : public ScoringBackend {
     rows.step = step;
     std::move(done)(std::move(rows));
   }
+
+  Recommender* recommender() override { return recommends; }
+
+  Recommender* recommends = nullptr;  // Set by the test before a request.
 
   void SetSteps(std::vector<uint64_t> steps, std::string problem) {
     MutexLock lock(mutex_);

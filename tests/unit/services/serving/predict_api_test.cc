@@ -190,6 +190,44 @@ TEST_CASE("bad rows can be allowed in both protocols", "[serving]") {
       R"({"predictions":[0.01,null,null],"model_version":"120"})");
 }
 
+TEST_CASE("items are recommended to users", "[serving]") {
+  Fixture fixture;
+  const std::string target = "/v1/models/m:recommend";
+  const std::string body = R"({"instances":[{"city":"abc"},{}],"k":3})";
+  const auto expect = [&](int code, const std::string& text) {
+    const HttpResponse response = fixture.Post(target, body);
+    INFO(response.body);
+    CHECK(response.code == code);
+    CHECK_THAT(response.body, Catch::Contains(text));
+    CHECK(std::string(response.route) == "recommend");
+  };
+  expect(404, "this server only predicts");
+
+  FakeRecommender recommender;
+  fixture.backend.recommends = &recommender;
+  expect(200, R"({"recommendations":[{"ids":["a","b"],"scores":[2,3]},{"ids":["a","b"],)"
+              R"("scores":[2,3]}],"model_version":"120"})");
+  CHECK(fixture.Send({.method = "GET", .target = target}).code == 405);
+  const HttpResponse old = fixture.Post("/v1/models/m/versions/110:recommend", body);
+  CHECK(old.code == 404);
+  CHECK_THAT(old.body, Catch::Contains("with the newest version only"));
+  CHECK(fixture.Post(target, R"({"instances":[{"town":"abc"}]})").code == 400);
+  CHECK(fixture.Post(target, R"({"instances":[{},{},{},{},{}]})").code == 413);
+
+  recommender.refusal = absl::InvalidArgumentError("no such column");
+  expect(400, "no such column");
+  recommender.refusal = absl::ResourceExhaustedError("wait");
+  expect(503, "wait");
+  recommender.problem = "the file is missing";
+  expect(503, "the file is missing");
+  recommender.is_empty = true;
+  expect(404, "no items to recommend: the file is missing");
+
+  recommender = FakeRecommender();
+  fixture.backend.Fill();
+  expect(503, "too many requests wait");
+}
+
 TEST_CASE("of many bad rows ten are named", "[serving]") {
   MetricRegistry registry;
   FakeBackend backend;

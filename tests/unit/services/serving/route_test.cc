@@ -29,6 +29,8 @@ TEST_CASE("paths name what a request is about", "[serving]") {
       {"/v1/models/m/versions/7", Kind::kStatus, "m", 7},
       {"/v1/models/m:predict", Kind::kPredict, "m", {}},
       {"/v1/models/m/versions/7:predict", Kind::kPredict, "m", 7},
+      {"/v1/models/m:recommend", Kind::kRecommend, "m", {}},
+      {"/v1/models/m/versions/7:recommend", Kind::kRecommend, "m", 7},
       {"/v1/models/m%3Apredict", Kind::kPredict, "m", {}},
       {"/v1/models/m/versions/7%3Apredict", Kind::kPredict, "m", 7},
       {"/v1/m%6fdels/%6d:predict", Kind::kPredict, "m", {}},
