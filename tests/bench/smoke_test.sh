@@ -9,14 +9,15 @@ declare -A arguments=(
   [collective]="--ranks 2,3 --bytes 1000,64Ki --megabytes 0.1 --turns 1"
   [nn]="--model light --batch 8,16 --precision f32 --threads 1 --seconds 0.001 --turns 1"
   [ps]="--transport tcp,shm --dim 4 --in-flight 2 --partitions 1 --rows 65536 --seconds 0.02 --turns 1"
+  [retrieval]="--items 3000 --graph-items 500 --dim 16 --k 10 --queries 1,3 --turns 2"
   [rpc]="--peers=raw --work echo,produce --transport tcp,shm --bytes 64,8Mi --in-flight 8 --repeat 1 --seconds 0.02"
   [table]="--dim 4 --rows 65536 --turns 1"
   [worker]="--transport tcp --precision f32,int8 --row-age 0,3 --samples 256 --seconds 0.05 --turns 1"
 )
 # The fields that tell points apart, and how many points there are.
-declare -A keys=([batch]="distribution samples" [checkpoint]="work" [collective]="transport ranks work bytes" [nn]="batch part" [ps]="transport" [rpc]="peer work transport bytes"
+declare -A keys=([batch]="distribution samples" [checkpoint]="work" [collective]="transport ranks work bytes" [nn]="batch part" [ps]="transport" [retrieval]="search items queries" [rpc]="peer work transport bytes"
   [table]="case distribution" [worker]="precision row_age")
-declare -A points=([batch]=4 [checkpoint]=3 [collective]=28 [nn]=34 [ps]=2 [rpc]=18 [table]=23 [worker]=4)
+declare -A points=([batch]=4 [checkpoint]=3 [collective]=28 [nn]=34 [ps]=2 [retrieval]=12 [rpc]=18 [table]=23 [worker]=4)
 # What holds for each measurement.
 declare -A holds=(
   [batch]='.occurrences == 26 * .samples and .entropy <= .of_bare and .decode_per_s > 0'
@@ -24,6 +25,7 @@ declare -A holds=(
   [collective]='.us > 0'
   [nn]='.ms >= 0'
   [ps]='.share > 0'
+  [retrieval]='.ms > 0 and .recall > 0.9'
   [rpc]='.rps > 0 and .p50_us <= .p99_us and (.peer == "raw" or .extra_rss_mb <= 8)'
   [table]='.rows_per_s > 0'
   [worker]='.occ_per_s > 0 and ((.row_age > 0) == (.row_cache > 0))'
