@@ -268,6 +268,15 @@ uint64_t TrainingJob::skipped_rows() const {
   return tests_first_ ? of_training : of_training + skipped_test_rows_.value();
 }
 
+Status TrainingJob::LoadRanking() {
+  const bool evaluates = !config_.data.validation.empty() || !config_.data.test.empty();
+  if (!RanksItems(config_) || !evaluates) return absl::OkStatus();
+  ranking_.emplace(config_, [this](std::unique_ptr<BatchReader> reader) {
+    return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr);
+  });
+  return rank_ == 0 ? ranking_->Load() : absl::OkStatus();
+}
+
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
                                                            MetricRegistry& registry, uint32_t rank,
                                                            const Checkpoint* resumed,
@@ -334,6 +343,8 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
         RestoreDense(*resumed, rank, static_cast<uint32_t>(config.nn_worker.instances.size()),
                      *job->network_, on_servers ? &training.dense_optimizer : nullptr));
   }
+  // Before ranks wait for each other.
+  SIMURGH_RETURN_IF_ERROR(job->LoadRanking());
   return job;
 }
 
@@ -487,15 +498,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
     }
   }
   if (hosted_ != nullptr) hosted_->Join(collective);
-  if (RanksItems(config_) && (data.validation || data.test)) {
-    ranking_.emplace(config_, [this](std::unique_ptr<BatchReader> reader) {
-      return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr);
-    });
-    const Status loaded = rank_ == 0 ? ranking_->Load() : absl::OkStatus();
-    if (!loaded.ok()) {
-      collective.Abort(loaded);
-      return loaded;
-    }
+  if (ranking_) {
     data.evaluate = [&](const StepId& step_id, EvaluationSet set, const EvaluationOptions& options,
                         const std::stop_token& ends) {
       return ranking_->Evaluate(port, *network_, collective, step_id, set, options, ends);

@@ -163,6 +163,8 @@ class TrainingJob {
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank);
 
+  // Sets ranking_, and reads the items and the sets on rank 0.
+  Status LoadRanking();
   // Replaces the network by the one of a checkpoint in checkpoint.directory. Returns its
   // calibrations.
   StatusOr<std::vector<Calibration>> Restore(uint64_t step);

@@ -187,6 +187,17 @@ def fails(*words, code=2):
     return program(*words, code=code).all
 
 
+def check_new_items():
+    """An item that training has not seen has the vector of its other columns."""
+    items = polars.read_csv("items.csv")
+    new = items.head(1).with_columns(item=polars.lit(77_777, polars.Int64))
+    polars.concat([items, new]).write_csv("more.csv")
+    run = program("simurgh", "export", "vectors", "--model", "shop-model-False", "--input", "more.csv", "--output", "more.npz")
+    expect(f"items without a row in the model: 1 of {ITEMS + 1}" in run.err, run.err)
+    found = np.load("more.npz")["vectors"]
+    expect(abs(np.linalg.norm(found[-1]) - 1) < 1e-5 and np.abs(found[-1] - found[0]).max() > 1e-3, "a vector of its own")
+
+
 def check_bad_input(model):
     export = ["simurgh", "export", "vectors", "--model", "shop-model-False", "--output", "out.npz", "--input"]
     items = polars.read_csv("items.csv")
@@ -231,17 +242,18 @@ def check_init(rows):
     # A history is read by the user's tower. Labels of two values and weights keep their meaning.
     random = np.random.default_rng(2)
     further = rows.with_columns(
-        hist_items=polars.Series(["|".join(map(str, random.choice(ITEMS, 3))) for _ in range(len(rows))]),
+        hist_items=polars.Series(["|".join(map(str, random.choice(ITEMS, i % 4))) for i in range(len(rows))]),
         rating=polars.Series(random.integers(1, 6, len(rows))), weight=polars.Series(random.random(len(rows)).round(3)))
     further = polars.concat([further, further.head(2).with_columns(item=polars.lit(9_999, polars.Int64))])
     further.write_csv("further.csv")
     out = program("simurgh", "init", "--retrieval", "further.csv", "--items", "items.csv", "--output", "f/shop.yaml").out
-    for text in ("hist_items: history", "rating: label: 3.", "weight: weight", "left out 2 rows of items"):
+    for text in ("hist_items: history", "rating: label: 2.9", "weight: weight", "left out 2 rows of items"):
         expect(text in out, f"{text!r} is in: {out}")
     train = polars.read_csv("f/shop.train.csv")
     both = train.join(further.select("user", "item", "rating", "hist_items", "weight"), on=["user", "item"])
-    expect(len(both) == len(train) and (both["rating"] == (both["rating_right"] > 3)).all(), "labels of ratings")
-    expect((both["hist_items"] == both["hist_items_right"]).all(), "histories are copied")
+    expect(len(both) == len(train) and (both["rating"] == (both["rating_right"] >= 3)).all(), "labels of ratings")
+    histories = both.select(polars.col("hist_items", "hist_items_right").fill_null(""))
+    expect((histories["hist_items"] == histories["hist_items_right"]).all(), "histories are copied")
     expect((both["weight"] == both["weight_right"]).all(), "weights are copied")
     run = program("nn-worker", "--config", "f/shop.yaml", "--standalone", "--set", "training.epochs=1")
     expect("test_ndcg@20=" in run.out, run.out)
@@ -257,5 +269,6 @@ train, test = write(rows)
 check_numbers(train, test, True)
 model, vectors, queries, scores = check_numbers(train, test, False)
 check_export(vectors, queries, scores)
+check_new_items()
 check_bad_input(model)
 check_init(rows)

@@ -346,6 +346,34 @@ TEST_CASE("data.items needs two towers and one id column that names an item", "[
         "data.items.top.0: '0' is not a length; expected: integers from 1 to 100000");
 }
 
+TEST_CASE("Evaluations of two towers are compared by a ranking's metric", "[config]") {
+  const std::string model = "{two_tower: {user: [user, seen, shops, shop], item: [item]}}";
+  const auto metric = [&](const std::string& of_model, const std::string& name) {
+    return ParseClusterConfig(
+        absl::StrCat(kHistories, "  items: CMakeLists.txt\n  validation: [CMakeLists.txt]\nmodel: ",
+                     of_model, "\ntraining: {evaluate_every_epochs: 1}\n"),
+        kSamplePath, {"training.early_stopping={patience: 1, metric: " + name + "}"});
+  };
+  for (const auto& [name, wanted] : {std::pair("ndcg@20", EvaluationMetric::kNdcg),
+                                     {"recall@20", EvaluationMetric::kRecall},
+                                     {"hit_rate@20", EvaluationMetric::kHitRate},
+                                     {"mrr", EvaluationMetric::kMrr}}) {
+    CAPTURE(name);
+    const auto config = metric(model, name);
+    INFO(config.status().ToString());
+    REQUIRE(config.ok());
+    CHECK(config->training.early_stopping.metric == wanted);
+    CHECK(config->checkpoint.best_by == wanted);
+    CHECK(ScoreOf(wanted, 0.5) == 0.5);
+  }
+  CHECK_THAT(std::string(metric(model, "auc").status().message()),
+             Catch::Contains("auc is no metric of label 'click', whose loss is in_batch_softmax; "
+                             "choose ndcg@20, recall@20, hit_rate@20 or mrr"));
+  CHECK_THAT(ErrorOf("deepfm\ntraining: {early_stopping: {patience: 1, metric: mrr}}"),
+             Catch::Contains("mrr is no metric of label 'click', whose loss is bce; choose another "
+                             "metric, or set model: two_tower"));
+}
+
 TEST_CASE("A tower's columns are those of its features and earlier towers", "[config]") {
   const auto config = Parse("{two_tower: {user: [user, seen], item: [item, shop, shops]}}");
   REQUIRE(config.ok());
