@@ -221,6 +221,10 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model,
   const size_t tasks = model.format().labels.size();
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProbeRow> rows, ParseProbe(text, tasks));
   const double tolerance = Tolerance(model.config(), options.row_precision);
+  // A score near 0 is a sum of terms as large as those of a score of 1 / temperature.
+  const bool has_scores = IsInBatch(model.config().model);
+  const double unit =
+      has_scores ? 10.0 / TasksOf(model.config().model).front().loss.temperature : 1.0;
   const char* const remedy =
       options.row_precision != VectorPrecision::kF32 ? ", and serving.row_precision: f32"
       : options.remote != nullptr ? ", and the serving.row_precision of the servers of rows"
@@ -242,7 +246,7 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model,
       const double wanted = rows[i].probabilities[task];
       const Calibration calibration = model.calibration(task);
       const double allowed =
-          tolerance * std::max({1.0, std::abs(wanted), calibration.low, calibration.high});
+          tolerance * std::max({unit, std::abs(wanted), calibration.low, calibration.high});
       if (std::abs(found - wanted) <= allowed) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           checkpoint.Path(kProbe), ": row ", i + 1, ": the trainer predicted ", wanted,
