@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -279,7 +280,10 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
       std::filesystem::absolute(checkpoint.Path("manifest.json")).string()};
   if (config.data.items.files == unread) {
     // Evaluations read the training's files of items, which need not be there otherwise.
-    const std::vector<std::string> own = absl::StrSplit(saved, '\n', absl::SkipEmpty());
+    std::vector<std::string> own = absl::StrSplit(saved, '\n', absl::SkipEmpty());
+    std::ranges::copy_if(local, std::back_inserter(own), [](const std::string& one) {
+      return !one.starts_with("data.items.files=") && !one.starts_with("data.train=");
+    });
     const auto trained = ParseClusterConfig(yaml, path, own, InputFiles::kIgnore);
     if (trained.ok()) config.data.items.files = trained->data.items.files;
     if (trained.ok() && config.data.items.exclude_seen) config.data.train = trained->data.train;

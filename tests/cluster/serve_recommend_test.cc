@@ -131,8 +131,9 @@ struct Models {
     std::filesystem::rename(folder.Path("items.new"), items);
   }
 
+  // more: overrides.
   void Train(const std::string& model, const std::string& price, const std::string& network,
-             int steps) const {
+             int steps, std::vector<std::string> more = {}) const {
     const std::string config =
         folder.Write("train.yaml", absl::StrCat(R"(cluster: {name: shop}
 embedding_ps: {instances: [{address: "127.0.0.1:7601"}]}
@@ -151,17 +152,16 @@ model: )",
 training: {batch_size: 64, epochs: 100, dense_optimizer: {kind: adam, learning_rate: 0.01}}
 checkpoint: {keep: 100}
 )"));
-    const TrainerOutcome outcome =
-        RunStandalone({.config = config,
-                       .overrides = {"checkpoint.directory=" + model,
-                                     absl::StrCat("training.max_steps=", steps)}});
+    more.push_back("checkpoint.directory=" + model);
+    more.push_back(absl::StrCat("training.max_steps=", steps));
+    const TrainerOutcome outcome = RunStandalone({.config = config, .overrides = std::move(more)});
     REQUIRE(outcome.exit_code == 0);
   }
-  void TrainTowers(int steps) const {
+  void TrainTowers(int steps, std::vector<std::string> more = {}) const {
     Train(towers, "skip",
           "{two_tower: {user: [user], item: [item, shop], layers: [{linear: 16}, relu], dim: 8, "
           "temperature: 0.2}}",
-          steps);
+          steps, std::move(more));
   }
   void TrainRanker(int steps) const {
     Train(ranker, "dense",
@@ -298,6 +298,25 @@ TEST_CASE("A model without items, or without two towers, recommends nothing") {
     const HttpAnswer answer = server.Recommend(BodyOf({UserOf(1)}));
     return answer.code == 404 && Contains("model: two_tower").match(answer.body);
   });
+  CHECK(server.Stop() == 0);
+}
+
+TEST_CASE("Without --items, the items of the model's data are used") {
+  Models models;
+  models.TrainTowers(20, {"data.items={files: [" + models.items + "], id: item}"});
+  const std::vector<User> users = {UserOf(3)};
+  const Scores scores = models.Predicted(models.towers, users)[0];
+  std::filesystem::rename(models.items, models.folder.Path("elsewhere.csv"));
+  ModelServer server(models.towers);
+  Await("the reason names the file", [&] {
+    const HttpAnswer answer = server.Get("/v2/health/ready");
+    return answer.code == 503 && Contains("items.csv").match(answer.body);
+  });
+  CHECK(server.Predict(R"({"instances": [{"user": "u1", "item": "i1"}]})").code == 200);
+  std::filesystem::rename(models.folder.Path("elsewhere.csv"), models.items);
+  server.AwaitReady();
+  const auto found = RecommendedBy(server.Recommend(BodyOf(users, "\"k\": 1000")));
+  CHECK(WrongIn(found[0], scores, 1'000).empty());
   CHECK(server.Stop() == 0);
 }
 
