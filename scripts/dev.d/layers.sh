@@ -57,7 +57,7 @@ kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file
 table: distinct_counter encoded_matrix memory_budget partition table
 embedding: argmax_wire batch_calls batch_plan batch_pool batch_pooling bucket_map forward_buffer pooling rank_row_cache raw_masks row_cache row_codec row_groups row_wire vector_codec vector_number
-nn: batch_block calibration cpu/compute_threads cpu/matmul dense_model dense_network dense_optimizer device_sums metrics model onnx
+nn: batch_block calibration cpu/compute_threads cpu/matmul dense_model dense_network dense_optimizer device_sums item_frequency metrics model onnx two_towers
 collective: collective nccl_library
 train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network learning_rates nccl_sums ports program_state trainer
 predict: model_version predictor program_network remote_rows scorer served_versions

@@ -20,6 +20,7 @@
 #include "data/reading/batch_reader.h"
 #include "data/reading/replay_reader.h"
 #include "embedding/batch_plan.h"
+#include "nn/two_towers.h"
 #include "services/nn_worker/model_update.h"
 #include "services/nn_worker/resume.h"
 #include "train/dense_weights.h"
@@ -479,6 +480,9 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .restore = [this](uint64_t step) { return Restore(step); },
                    .interrupt = &interrupted_,
                    .reads_in_step = config_.reads_in_step()};
+  if (hosted_ == nullptr && IsInBatch(config_.model)) {
+    SIMURGH_ASSIGN_OR_RETURN(data.two_towers, ColumnsOfTwoTowers(config_.model, InputsOf(config_)));
+  }
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }

@@ -30,6 +30,7 @@
 #include "data/reading/batch_reader.h"
 #include "embedding/bucket_map.h"
 #include "nn/dense_optimizer.h"
+#include "nn/item_frequency.h"
 #include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"
 #include "services/api/row_rpc.h"
@@ -342,6 +343,10 @@ StatusOr<Dense> DenseOf(const ClusterConfig& config) {
   dense.state = DenseOptimizer::StateSize(optimizer, dense.weights);
   specs.push_back({"optimizer", DType::kF32, {dense.state}});
   if (optimizer.average_decay > 0) specs.push_back({"average", DType::kF32, {dense.weights + 1}});
+  if (IsInBatch(config.model) &&
+      TasksOf(config.model).front().loss.correction == LossConfig::Correction::kLogQ) {
+    specs.push_back({"item_frequency", DType::kF32, {ItemFrequency::kStateSize}});
+  }
   dense.file_bytes = TensorFileWriter::BytesOf(specs, {});
   return dense;
 }

@@ -105,6 +105,11 @@ struct LossConfig {
   // Inception architecture for computer vision", CVPR 2016, section 7.
   float label_smoothing = 0.0F;
   float temperature = 1.0F;  // in_batch_softmax: > 0
+  // in_batch_softmax: what the scores lose, see cpu/in_batch_softmax.h.
+  enum class Correction { kNone, kLogQ };
+  Correction correction = Correction::kLogQ;
+  // in_batch_softmax: items of data.items that are drawn for a step, over all ranks.
+  uint32_t uniform_negatives = 0;
 };
 
 inline bool IsRegression(LossConfig::Kind kind) {

@@ -138,10 +138,14 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
   in.When(loss->kind == LossConfig::Kind::kBce, "set kind: bce")
       ->Number("label_smoothing", "`bce`: labels y count as (1 - s) y + s / 2 with this s",
                &loss->label_smoothing, kSmoothing);
-  in.When(loss->kind == LossConfig::Kind::kInBatchSoftmax, "set kind: in_batch_softmax")
-      ->Number("temperature",
-               "`in_batch_softmax`: divisor of the scores; lower values weigh near items more",
-               &loss->temperature, kPositive);
+  {
+    const auto in_batch =
+        in.When(loss->kind == LossConfig::Kind::kInBatchSoftmax, "set kind: in_batch_softmax");
+    in.Number("temperature",
+              "`in_batch_softmax`: divisor of the scores; lower values weigh near items more",
+              &loss->temperature, kPositive);
+    ReadNegatives(in, loss);
+  }
   in.When(loss->kind == LossConfig::Kind::kFocal, "set kind: focal")
       ->Number("gamma",
                "`focal`: exponent; larger values reduce the loss of samples predicted well",
@@ -211,8 +215,7 @@ void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
     section.Map("loss", [&](MapReader& in) { ReadLoss(in, &model->loss); });
     if (shorthand->kind == ModelShorthand::Kind::kTwoTower) {
       if (section.Has("loss")) section.Error("loss", "conflicts with 'two_tower'", "remove it");
-      model->loss = {.kind = LossConfig::Kind::kInBatchSoftmax,
-                     .temperature = shorthand->temperature};
+      model->loss = shorthand->loss;
     }
     section.Maps("tasks",
                  "tasks of several labels, in any order; a label without an entry has weight 1 and "
@@ -335,9 +338,6 @@ void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   if (config.nn_worker.device == ComputeDevice::kCuda) {
     report("is computed on a CPU only", "set nn_worker.device: cpu");
-  }
-  if (config.nn_worker.instances.size() > 1) {
-    report("is computed by one nn-worker only", "list one in nn_worker.instances");
   }
   const bool evaluates = !config.data.test.empty() || !config.data.validation.empty();
   if (evaluates && config.data.items.files.empty()) {

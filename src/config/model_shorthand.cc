@@ -236,12 +236,23 @@ void ReadTwoTower(MapReader& in, ModelShorthand* shorthand) {
              kDefaultLayers, &shorthand->deep);
   in.Integer("dim", "width of the users' and items' vectors", &shorthand->dim, 1, kMaxLayerWidth);
   in.Bool("normalize", "whether the vectors have length 1", &shorthand->normalize);
-  if (!shorthand->normalize) shorthand->temperature = 1.0F;
+  shorthand->loss = {.kind = LossConfig::Kind::kInBatchSoftmax,
+                     .temperature = shorthand->normalize ? 0.05F : 1.0F};
   in.Number("temperature", "divisor of the scores; by default 1 without `normalize`",
-            &shorthand->temperature, kPositive);
+            &shorthand->loss.temperature, kPositive);
+  ReadNegatives(in, &shorthand->loss);
 }
 
 }  // namespace
+
+void ReadNegatives(MapReader& in, LossConfig* loss) {
+  in.Choice<LossConfig::Correction>(
+      "correction",
+      "what the loss takes off the score of an item: with log_q, the logarithm of its estimated "
+      "frequency",
+      &loss->correction,
+      {{"none", LossConfig::Correction::kNone}, {"log_q", LossConfig::Correction::kLogQ}});
+}
 
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
   section.OneOf({"towers", "dlrm", "dcn_v2", "deepfm", "wide_deep", "final_mlp", "mask_net", "din",

@@ -82,8 +82,11 @@ struct ModelShorthand {
   std::vector<std::string> item = {};
   uint32_t dim = 32;
   bool normalize = true;
-  float temperature = 0.05F;
+  LossConfig loss = {};
 };
+
+// Reads what an item of the loss in_batch_softmax competes with.
+void ReadNegatives(MapReader& in, LossConfig* loss);
 
 // Reads the model given instead of `towers`. Reports none and more than one.
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand);

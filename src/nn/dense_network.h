@@ -79,6 +79,18 @@ struct RankStep {
   // Replaces values by their sums over the ranks; all ranks make the same calls. If set, batch norm
   // uses the statistics of the global batch.
   std::function<Status(std::span<double> values)> sum;
+
+  // The loss in_batch_softmax. Its keys are those of DenseBatch, of all samples.
+  std::span<const uint64_t> user_keys;
+  std::span<const uint64_t> item_keys;
+  // The last samples of the batch have an item only. They are no samples of a loss or of a mean.
+  size_t uniform_negatives = 0;
+  // Expected number of times that an item is drawn for them, on all ranks.
+  double uniform_rate = 0;
+  // Concatenates the ranks' bytes, and sums floats over the ranks, as Collective does; all ranks
+  // make the same calls. If set, items of the global batch compete; else those of the own batch.
+  std::function<Status(std::span<const std::byte> own, std::span<std::byte> all)> gather;
+  std::function<Status(std::span<float> values)> sum_floats;
 };
 
 // The dense part of the model: towers, loss and optimizer, on one device.
@@ -180,15 +192,16 @@ class DenseNetwork {
   // All other values that training changes, flat. First, for each batch norm layer, the running
   // mean, then the running variance. Then the optimizer's values (adam, lamb: the number of steps,
   // first moments, second moments; sgd with momentum: velocities; adagrad: sums of squares). Then,
-  // with an average_decay, the number of steps and the averaged weights. Then, in f16, the loss
-  // scale, its inverse, and the number of finite steps since it changed.
+  // with an average_decay, the number of steps and the averaged weights. Then, with the correction
+  // log_q, the state of ItemFrequency. Then, in f16, the loss scale, its inverse, and the number of
+  // finite steps since it changed.
   virtual std::span<const float> state() const = 0;
 
   // Names of all of parameters(), then of all of state(), in their order. Each layer, counted from
   // 1, has TOWER.LAYER.weight, .bias (cross with a rank: .down, .up, .bias; attention: .weight_1,
   // .bias_1 and so on), or for batch norm .scale, .shift, .running_mean, .running_variance. The
   // rest, of all weights at once, are optimizer.steps, .m, .v, .velocity, .sum; average.steps,
-  // .weights; and loss_scale.
+  // .weights; item_frequency.gaps, .steps, .counts; and loss_scale.
   virtual std::vector<DenseTensor> tensors() const = 0;
 
   // Replaces parameters() and state() by those of a network of the same model, optimizer and

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "nn/item_frequency.h"
 #include "tensor/finite.h"
 
 namespace simurgh {
@@ -138,6 +139,12 @@ std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerCo
     list.Add("average.steps", {1});
     list.Add("average.weights", {plan.parameter_count});
   }
+  if (plan.counts_items) {
+    for (const char* values : {"gaps", "steps", "counts"}) {
+      list.Add(absl::StrCat("item_frequency.", values),
+               {ItemFrequency::kHashes, ItemFrequency::kSlots});
+    }
+  }
   if (scales_loss) list.Add("loss_scale", {3});
   return std::move(list).Take();
 }
@@ -151,7 +158,8 @@ std::vector<DenseTensor> OptimizerTensors(const DenseOptimizerConfig& optimizer,
 
 StatusOr<std::vector<DenseTensor>> PredictionTensors(const ModelConfig& model,
                                                      const ModelInputs& inputs) {
-  SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(model, inputs));
+  SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, inputs));
+  plan.counts_items = false;  // Predictions are without the correction.
   return TensorsOf(plan, DenseOptimizerConfig(), /*scales_loss=*/false);
 }
 

@@ -42,7 +42,11 @@ class Planner {
           "deepfm, wide_deep, dlrm or dcn_v2 to train a network of the configuration");
     for (const TowerConfig& tower : model_.towers) SIMURGH_RETURN_IF_ERROR(AddTower(tower));
     SIMURGH_RETURN_IF_ERROR(CheckTop());
-    if (IsInBatch(model_)) plan_.output_factor = 1.0F / TasksOf(model_).front().loss.temperature;
+    if (IsInBatch(model_)) {
+      const LossConfig loss = TasksOf(model_).front().loss;
+      plan_.output_factor = 1.0F / loss.temperature;
+      plan_.counts_items = loss.correction == LossConfig::Correction::kLogQ;
+    }
     SIMURGH_RETURN_IF_ERROR(CheckEveryTowerIsRead());
     if (plan_.parameter_count > kMaxParameters) {
       return Invalid("has ", plan_.parameter_count, " weights, the limit is ", kMaxParameters,

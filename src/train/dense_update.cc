@@ -40,6 +40,12 @@ class SummedUpdate final : public DenseUpdate {
   GradientReducer reducer_;
 };
 
+bool CountsItems(const DenseNetwork& network) {
+  return std::ranges::any_of(network.tensors(), [](const DenseTensor& tensor) {
+    return tensor.name.starts_with("item_frequency.");
+  });
+}
+
 // Mode async: servers own the weights.
 class ServerUpdate final : public DenseUpdate {
  public:
@@ -50,7 +56,7 @@ class ServerUpdate final : public DenseUpdate {
   ServerUpdate(DenseNetwork& network, DensePort& port, const TrainingConfig& config, uint64_t run,
                uint32_t rank)
       : DenseUpdate(network),
-        has_statistics_(!network.statistics().empty()),
+        has_state_(!network.statistics().empty() || CountsItems(network)),
         exchange_(port, {.run = run,
                          .rank = rank,
                          .optimizer = config.dense_optimizer,
@@ -71,8 +77,8 @@ class ServerUpdate final : public DenseUpdate {
     // An optimizer with momentum would move the weights without gradients, too.
     if (samples == 0) return absl::OkStatus();
     exchange_.Push(step, learning_rate, network_.gradients());
-    // Moves batch norm's running statistics.
-    return has_statistics_ ? network_.ApplyGradients(0) : absl::OkStatus();
+    // Moves batch norm's running statistics and the items' frequencies.
+    return has_state_ ? network_.ApplyGradients(0) : absl::OkStatus();
   }
 
   Status WaitForPushes() override { return exchange_.WaitForPushes(); }
@@ -84,7 +90,7 @@ class ServerUpdate final : public DenseUpdate {
   void Stop() override { exchange_.Stop(); }
 
  private:
-  const bool has_statistics_;  // The network's.
+  const bool has_state_;  // The network changes state without the optimizer.
   DenseExchange exchange_;
 };
 

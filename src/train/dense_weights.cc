@@ -57,7 +57,8 @@ constexpr char kAverage[] = "average.weights";
 // Returns whether a network has the tensor besides PredictionTensors(), see
 // DenseNetwork::tensors().
 bool IsOfTraining(std::string_view name) {
-  return name.starts_with("optimizer.") || name.starts_with("average.") || name == "loss_scale";
+  return name.starts_with("optimizer.") || name.starts_with("average.") ||
+         name.starts_with("item_frequency.") || name == "loss_scale";
 }
 
 constexpr char kRemedy[] = "use the towers that the file was made for, or another file";

@@ -55,7 +55,13 @@ StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) {
     const bool is_short = batch && !batch->idle && batch->size() < options_.batch_size;
     if (options_.drop_last && is_short) batch.reset();
     SIMURGH_ASSIGN_OR_RETURN(batch, Agree(std::move(batch)));
-    if (!batch || !batch->idle) return batch;
+    if (!batch) return batch;
+    if (batch->idle) continue;
+    if (options_.add_negatives) {
+      SIMURGH_RETURN_IF_ERROR(options_.add_negatives(options_.first_batch + agreed_ - 1, *batch));
+    }
+    if (options_.two_towers != nullptr) SetKeys(*options_.two_towers, *batch);
+    return batch;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "collective/collective.h"
+#include "nn/two_towers.h"
 #include "train/batch_pipeline.h"
 #include "train/checkpoint_port.h"
 #include "train/evaluator.h"
@@ -41,6 +43,10 @@ struct LoaderOptions {
   size_t features = 0;  // Features, dense columns and labels of an empty batch.
   size_t dense_width = 0;
   size_t tasks = 1;
+  // Inputs of a two-tower model's vectors, for the keys of the batches; null: they need none.
+  const TwoTowerColumns* two_towers = nullptr;
+  // Adds the uniform negatives of a step to this rank's batch. May be empty.
+  std::function<Status(uint64_t step, Batch& batch)> add_negatives = {};
 };
 
 // A thread that reads a data set for a number of epochs and feeds it to a pipeline.

@@ -359,7 +359,9 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
        .ranks = collective_.ranks() > 1 && data_.reads_in_step ? &collective_ : nullptr,
        .features = data_.embeddings.features(),
        .dense_width = data_.dense_width,
-       .tasks = data_.tasks.size()},
+       .tasks = data_.tasks.size(),
+       .two_towers = data_.two_towers ? &*data_.two_towers : nullptr,
+       .add_negatives = data_.add_negatives},
       pipeline);
   // Ranks in step that sum on devices already use the channel for their monitor.
   if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {

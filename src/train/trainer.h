@@ -17,6 +17,7 @@
 #include "config/training_config.h"
 #include "nn/batch_block.h"
 #include "nn/dense_network.h"
+#include "nn/two_towers.h"
 #include "train/batch_pipeline.h"
 #include "train/checkpoint_port.h"
 #include "train/evaluator.h"
@@ -138,6 +139,12 @@ struct TrainerData {
   bool is_weighted = false;             // See DenseBatch::weights().
   std::optional<size_t> group_feature;  // See EvaluationOptions.
   CalibrationConfig calibration = {};
+  // Inputs of the vectors of a model with the loss in_batch_softmax; else none.
+  std::optional<TwoTowerColumns> two_towers = {};
+  // Adds the uniform negatives of a step to a rank's batch. May be empty.
+  std::function<Status(uint64_t step, Batch& batch)> add_negatives = {};
+  size_t uniform_negatives = 0;  // Their number, over all ranks.
+  size_t items = 0;              // Items that they are drawn from.
   uint32_t async_staleness = 1;  // Mode async: PipelineOptions::staleness.
   // The state of the run that this one continues. The batches of `train` carry progress of shares
   // of its position.

@@ -1,8 +1,10 @@
 // One training step: from the pulled embeddings to the push of their gradients.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,15 +29,20 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
                           std::chrono::nanoseconds waited, ProgressMeter& meter) {
   const DenseBatch& dense = pulled.batch->dense;
   const uint64_t trace = pulled.trace;
+  // Samples without the uniform negatives, which count in no metric.
+  const size_t samples = dense.batch_size - dense.uniform_negatives;
   probabilities_.resize(dense.batch_size * dense.tasks);
-  labels_.batch_size = dense.batch_size;
+  labels_.batch_size = samples;
   labels_.tasks = dense.tasks;
-  labels_.labels = dense.labels;
+  labels_.labels.assign(dense.labels.begin(),
+                        dense.labels.begin() + static_cast<std::ptrdiff_t>(samples * dense.tasks));
+  if (!dense.weights().empty()) {
+    const std::span<const float> weights = dense.weights().first(samples);
+    labels_.labels.insert(labels_.labels.end(), weights.begin(), weights.end());
+  }
   not_finite_.assign(data_.embeddings.features(), 0.0);
-  TrainObserver::Step step{.step = pulled.step,
-                           .samples = dense.batch_size,
-                           .staleness = pulled.staleness,
-                           .waited = waited};
+  TrainObserver::Step step{
+      .step = pulled.step, .samples = samples, .staleness = pulled.staleness, .waited = waited};
   const auto begin = std::chrono::steady_clock::now();
 
   // The weights of the step.
@@ -78,6 +85,7 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
     SIMURGH_RETURN_IF_ERROR(AgreeOnStep(result.finite, &step));
     if (!step.applied && !released) CountNotFinite(pulled);
     if (!step.applied) step.not_finite_features = data_.embeddings.Names(not_finite_);
+    probabilities_.resize(labels_.batch_size * labels_.tasks);
     meter.Add(step, labels_, probabilities_);
     if (choice_ != nullptr) choice_->Add(labels_, probabilities_);
     return pushes_first_ && !released ? batches.Release(pulled, step.applied) : absl::OkStatus();
@@ -111,7 +119,8 @@ RankStep Trainer::RankStepOf(const PulledBatch& pulled) {
                  .ranks = collective_.ranks(),
                  .global_samples = batch.global_samples};
   if (ranks.global_samples == 0) {
-    ranks.global_samples = batch.dense.batch_size * collective_.ranks();
+    ranks.global_samples =
+        (batch.dense.batch_size - batch.dense.uniform_negatives) * collective_.ranks();
   }
   // The last batch of an epoch can have a single sample. Divided by itself, its gradient would move
   // the model as far as a full batch does.
@@ -120,6 +129,23 @@ RankStep Trainer::RankStepOf(const PulledBatch& pulled) {
   if (in_step() && config_.sync_batch_norm) {
     ranks.sum = [this](std::span<double> values) {
       return collective_.Sum(Channel::kStep, values);
+    };
+  }
+  ranks.user_keys = batch.dense.user_keys;
+  ranks.item_keys = batch.dense.item_keys;
+  ranks.uniform_negatives = batch.dense.uniform_negatives;
+  if (data_.items > 0) {
+    // Without a gather, this rank's batch is all that competes.
+    ranks.uniform_rate =
+        static_cast<double>(in_step() ? data_.uniform_negatives : batch.dense.uniform_negatives) /
+        static_cast<double>(data_.items);
+  }
+  if (in_step() && data_.two_towers) {
+    ranks.gather = [this](std::span<const std::byte> own, std::span<std::byte> all) {
+      return collective_.Gather(Channel::kStep, own, all);
+    };
+    ranks.sum_floats = [this](std::span<float> values) {
+      return collective_.Sum(Channel::kStep, values, ReducePrecision::kF32, {});
     };
   }
   return ranks;

@@ -1,6 +1,7 @@
 // Training that is stopped and continued ends like training that was not.
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -57,6 +58,16 @@ void StopOne(std::vector<std::unique_ptr<DaemonProcess>>& trainers, size_t rank,
   }
 }
 
+// Returns the path of a file for two towers.
+std::string Purchases(const TemporaryFolder& folder) {
+  std::string path = folder.path() + "/purchases.csv";
+  const std::string command =
+      absl::StrCat(std::getenv("SIMURGH_BIN_DIR"), "/datagen --teacher purchases --samples 40000",
+                   " --output ", path, " > /dev/null 2>&1");
+  REQUIRE(std::system(command.c_str()) == 0);
+  return path;
+}
+
 uint64_t StepOf(const std::string& model) {
   return ModelDirectory(model).Latest().value().checkpoint.manifest.step;
 }
@@ -75,13 +86,18 @@ TEST_CASE("Synchronous training continues to the bit") {
            2,
            {"training.batch_size=16", "training.epochs=3", "training.evaluate_every_epochs=1",
             "data.validation=[data/adult/adult.test.csv.zst]", "training.early_stopping.patience=5",
-            "training.dense_optimizer.schedule.warmup_steps=1500"}});
+            "training.dense_optimizer.schedule.warmup_steps=1500"}},
+      Case{"config/two-tower.yaml", 2, {"training.batch_size=16", "training.epochs=2"}});
   CAPTURE(input.config, input.ranks);
   std::vector<std::string> overrides = input.overrides;
-  overrides.insert(overrides.end(),
-                   {"training.mode=sync", "training.progress_interval=50ms",
-                    "model.towers.2.layers=[{linear: 64}, relu, {dropout: 0.3}, {linear: 1}]"});
+  overrides.insert(overrides.end(), {"training.mode=sync", "training.progress_interval=50ms"});
   const TemporaryFolder folder;
+  if (input.config == "config/two-tower.yaml") {
+    overrides.push_back("data.train=[" + Purchases(folder) + "]");
+  } else {
+    overrides.emplace_back(
+        "model.towers.2.layers=[{linear: 64}, relu, {dropout: 0.3}, {linear: 1}]");
+  }
   const auto options = [&](const std::string& model) {
     std::vector<std::string> all = overrides;
     all.push_back("checkpoint.directory=" + folder.path() + "/" + model);

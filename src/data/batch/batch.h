@@ -83,6 +83,12 @@ struct DenseBatch {
   // Shape: (B). For evaluations: samples with equal numbers above 0 are a group, and those with 0
   // are in none. Empty: all are 0.
   std::vector<uint64_t> groups;
+  // Shape: (B) each, or empty. Hashes of the inputs of a two-tower model's two vectors; see
+  // nn/two_towers.h.
+  std::vector<uint64_t> user_keys;
+  std::vector<uint64_t> item_keys;
+  // The last samples are items that were drawn as negatives: without a user, with labels NaN.
+  size_t uniform_negatives = 0;
 
   // Returns the factors of the samples' losses and in metrics; empty: each is 1.
   std::span<const float> weights() const { return std::span(labels).subspan(batch_size * tasks); }

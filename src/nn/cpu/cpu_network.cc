@@ -95,7 +95,8 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
       gradients_(ZeroedFloats(plan_.parameter_count)),
       state_(ZeroedFloats(
           plan_.statistics_count + OptimizerStateSize(options.optimizer, plan_.parameter_count) +
-          WeightAverageSize(options.optimizer.average_decay, plan_.parameter_count))),
+          WeightAverageSize(options.optimizer.average_decay, plan_.parameter_count) +
+          (plan_.counts_items ? ItemFrequency::kStateSize : 0))),
       batch_statistics_(ZeroedFloats(plan_.statistics_count)),
       interaction_scratch_(ZeroedFloats(InteractionScratchSize(plan_))),
       activations_(plan_.activation_width),
@@ -135,7 +136,11 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
     return OutOfMemory(rows);
   }
   if (rows == 0) {
-    SIMURGH_RETURN_IF_ERROR(EmptyStep(step));
+    try {
+      SIMURGH_RETURN_IF_ERROR(EmptyStep(step));
+    } catch (const std::bad_alloc&) {
+      return OutOfMemory(rows);
+    }
     step_rows_ = step.sum ? step.global_samples : 0;
     step_ = Step::kReady;
     return BatchResult();
@@ -149,8 +154,8 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
     try {
       SIMURGH_ASSIGN_OR_RETURN(
           result.loss,
-          in_batch_->Loss(activations_.Input(plan_.top()), ItemInputs(), labels, probabilities,
-                          divisor, activation_gradients_.Input(plan_.top())));
+          in_batch_->Loss(activations_.Input(plan_.top()), labels, step, item_frequency(),
+                          probabilities, divisor, activation_gradients_.Input(plan_.top())));
     } catch (const std::bad_alloc&) {
       return OutOfMemory(rows);
     }
@@ -188,6 +193,7 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
   ApplyOptimizer(options_.optimizer, learning_rate, plan_.parameter_blocks, parameters(),
                  gradients(), optimizer_state());
   UpdateWeightAverage(options_.optimizer.average_decay, parameters(), weight_average());
+  if (in_batch_) in_batch_->Commit(item_frequency());
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
       const uint64_t rows =
@@ -226,33 +232,9 @@ Status CpuNetwork::Restore(std::span<const float> parameters, std::span<const fl
   SIMURGH_RETURN_IF_ERROR(CheckRestored(parameters, state, this->parameters(), this->state()));
   std::ranges::copy(parameters, this->parameters().begin());
   std::ranges::copy(state, state_.as<float>(state.size()).begin());
+  if (in_batch_) in_batch_->Drop();
   step_ = Step::kNone;
   return absl::OkStatus();
-}
-
-std::vector<MatrixView<const float>> CpuNetwork::ItemInputs() {
-  std::vector<MatrixView<const float>> found;
-  std::vector<bool> is_read(plan_.towers.size(), false);
-  // Follows the second input of the last tower to what no tower computes.
-  const auto read = [&](const TowerPlan& tower, const TowerInput& input) {
-    if (input.source == TowerInput::Source::kTower) {
-      is_read[input.tower] = true;
-    } else {
-      found.push_back(activations_.Input(tower).Columns(input.column, input.width));
-    }
-  };
-  read(plan_.top(), plan_.top().inputs.back());
-  for (size_t t = plan_.towers.size(); t-- > 0;) {
-    if (!is_read[t]) continue;
-    const TowerPlan& tower = plan_.towers[t];
-    const auto is_interleaved = [](const TowerInput& input) { return input.places > 1; };
-    if (std::ranges::any_of(tower.inputs, is_interleaved)) {
-      found.push_back(activations_.Input(tower));
-      continue;
-    }
-    for (const TowerInput& input : tower.inputs) read(tower, input);
-  }
-  return found;
 }
 
 void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_step) {
@@ -304,8 +286,14 @@ std::span<float> CpuNetwork::optimizer_state() {
 }
 
 std::span<float> CpuNetwork::weight_average() {
+  const size_t before = plan_.statistics_count + optimizer_state().size();
   return state_.as<float>(state_.size() / sizeof(float))
-      .last(WeightAverageSize(options_.optimizer.average_decay, plan_.parameter_count));
+      .subspan(before, WeightAverageSize(options_.optimizer.average_decay, plan_.parameter_count));
+}
+
+std::span<float> CpuNetwork::item_frequency() {
+  return state_.as<float>(state_.size() / sizeof(float))
+      .last(plan_.counts_items ? ItemFrequency::kStateSize : 0);
 }
 
 std::span<const float> CpuNetwork::Weights(Mode mode) {
@@ -446,6 +434,12 @@ Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
         history_rows_[layer.parameter_offset] = statistics.rows;
       }
     }
+  }
+  if (in_batch_ && rank_step.gather) {
+    const MatrixView<float> none(nullptr, 0, plan_.top().input_width);
+    SIMURGH_RETURN_IF_ERROR(
+        in_batch_->Loss(none, {}, rank_step, item_frequency(), {}, /*gradient_divisor=*/1, none)
+            .status());
   }
   for (auto tower = plan_.towers.rbegin(); tower != plan_.towers.rend(); ++tower) {
     for (auto layer = tower->layers.rbegin(); layer != tower->layers.rend(); ++layer) {

@@ -60,8 +60,6 @@ class CpuNetwork final : public DenseNetwork {
   // Checks the inputs, sets the calling thread's compute threads and precision, and fills the
   // embeddings of a block of rows.
   NetworkInputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows) const;
-  // in_batch_softmax: the columns of the batch, of which the items' vectors are computed.
-  std::vector<MatrixView<const float>> ItemInputs();
   // Writes gradients that the block does not have in f32. Returns whether all are finite.
   bool EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const;
 
@@ -111,6 +109,7 @@ class CpuNetwork final : public DenseNetwork {
   std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
   std::span<float> optimizer_state();
   std::span<float> weight_average();
+  std::span<float> item_frequency();
   std::span<const float> Weights(Mode mode);
   PredictPass PassOf(Mode mode);
   std::span<float> batch_statistics() {

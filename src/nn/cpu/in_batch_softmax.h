@@ -3,24 +3,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/aligned_buffer.h"
 #include "base/status.h"
 #include "config/model_config.h"
+#include "nn/dense_network.h"
+#include "nn/item_frequency.h"
 #include "tensor/matrix_view.h"
 
-// The loss of retrieval: a sample's item competes with the other items of its batch.
+// The loss of retrieval: a sample's item competes with the other items of the global batch.
 //
-// Sample i of B has a user's vector u_i, an item's vector v_i and a label y_i. Scores are
-// s_ij = u_i v_j / temperature. The sample's loss is
+// Sample i of the global batch has a user's vector u_i, an item's vector v_i and a label y_i. Its
+// score of item j is s_ij = u_i v_j / temperature - log p_j. The sample's loss is
 //   y_i weight_i (log sum_j exp(s_ij) - s_ii).
-// The sum leaves out other samples of the same item, whose item's inputs are equal bit by bit.
-// Equal inputs are a safer sign than equal vectors, which dropout and the rounding of products
-// change. A sample with label 0, or without a known label (NaN), has no loss, but its item still
-// competes.
+// With the correction log_q, p_j is the expected number of occurrences of item j among the items of
+// a step: by ItemFrequency, plus RankStep::uniform_rate. So the sum estimates that over all items,
+// in which frequent items count no more than others. Without a correction, p_j is 1.
+//
+// The sum leaves out other samples of i's item, and of any item that i's user has in a sample of
+// the global batch with a label above 0. Samples of one item, and of one user, have equal keys; see
+// nn/two_towers.h. A sample with label 0, or without a known label (NaN), has no loss, but its item
+// still competes.
 //
 // Source: Yi et al., "Sampling-bias-corrected neural modeling for large corpus item
-// recommendations", RecSys 2019, section 3, without the correction.
+// recommendations", RecSys 2019, section 3.
 namespace simurgh::cpu {
 
 // Floats of scores that are in memory at a time, 4 MiB, for batches of up to this many samples. A
@@ -36,24 +43,51 @@ class InBatchSoftmax {
   explicit InBatchSoftmax(const TaskConfig& task, size_t block_floats = kScoreFloats)
       : task_(task), block_floats_(block_floats) {}
 
-  // Returns the mean over samples of the weighted losses, times the task's weight.
+  // Returns the mean over the rank's samples of the weighted losses, times the task's weight. A
+  // rank without samples calls, too, if step.gather is set.
   //
   // vectors: (B, 2 D), the user's and then the item's of each sample. labels: (B), then, if the
-  // samples have weights, the factors (B) of their losses. predictions: (B), overwritten with s_ii.
-  // gradient: (B, 2 D), overwritten with the derivative of the summed loss, divided by
-  // gradient_divisor. item_inputs: one or more matrices (B, any), of which the items' vectors are
-  // computed.
-  // Errors: INTERNAL when oneDNN fails. Throws std::bad_alloc.
-  // Cost: three products of (B, D) with (B, D).
-  StatusOr<double> Loss(MatrixView<const float> vectors,
-                        std::span<const MatrixView<const float>> item_inputs,
-                        std::span<const float> labels, std::span<float> predictions,
-                        uint64_t gradient_divisor, MatrixView<float> gradient);
+  // samples have weights, the factors (B) of their losses. step: its keys, gather and sum_floats
+  // are used; the last step.uniform_negatives samples are only items. state: of ItemFrequency;
+  // empty without the correction log_q. predictions: (B), overwritten with u_i v_i / temperature, 0
+  // of uniform negatives. gradient: (B, 2 D), overwritten with the derivative of the loss summed
+  // over the global batch, divided by gradient_divisor.
+  // Errors: INTERNAL when oneDNN fails; those of gather and sum_floats. Throws std::bad_alloc.
+  // Cost: three products of (B, D) with (G, D), for G samples of the global batch. Ranks gather
+  // their items' vectors, and sum G gradients of D floats, padded to the longest batch of a rank.
+  StatusOr<double> Loss(MatrixView<const float> vectors, std::span<const float> labels,
+                        const RankStep& step, std::span<const float> state,
+                        std::span<float> predictions, uint64_t gradient_divisor,
+                        MatrixView<float> gradient);
+
+  // Writes the frequencies after the last step to the state.
+  void Commit(std::span<float> state) { frequency_.Commit(state); }
+  // Drops those of a step that is not applied.
+  void Drop() { frequency_.Drop(); }
 
  private:
+  // The items of the global batch.
+  struct Items {
+    size_t own = 0;    // Index of the rank's first sample.
+    size_t share = 0;  // Samples of a rank, with padding.
+    MatrixView<const float> vectors;
+    std::vector<uint64_t> users;
+    std::vector<uint64_t> items;
+    std::vector<uint8_t> kinds;  // ItemKind.
+  };
+
+  StatusOr<Items> Gather(MatrixView<const float> vectors, std::span<const float> labels,
+                         const RankStep& step);
+  // Returns log p of each item.
+  std::vector<float> Corrections(const Items& all, const RankStep& step,
+                                 std::span<const float> state);
+
   TaskConfig task_;
   size_t block_floats_;
   AlignedBuffer scores_;
+  AlignedBuffer gathered_;  // Vectors of all ranks' items.
+  AlignedBuffer summed_;    // Their gradients.
+  ItemFrequency frequency_;
 };
 
 }  // namespace simurgh::cpu

@@ -231,10 +231,12 @@ TEST_CASE("The loss in_batch_softmax needs a dot of two vectors on one CPU", "[c
         "in_batch_softmax");
   CHECK(ErrorOf(model(top, "") + "\nnn_worker: {device: cuda}") ==
         "model.loss.kind: in_batch_softmax is computed on a CPU only; set nn_worker.device: cpu");
-  CHECK(ErrorOf(model(top, "") +
-                "\nnn_worker: {instances: [{address: \"a:1\"}, {address: \"b:1\"}]}") ==
-        "model.loss.kind: in_batch_softmax is computed by one nn-worker only; list one in "
-        "nn_worker.instances");
+  CHECK(ErrorOf(model(top, ", temperature: -0.1")) ==
+        "model.loss.temperature: -0.1 is out of range; use 1.2e-38 to 3.4e38");
+  CHECK(loss.correction == LossConfig::Correction::kLogQ);
+  const auto plain = Parse(model(top, ", correction: none"));
+  REQUIRE(plain.ok());
+  CHECK(plain->model.tasks.at(0).loss.correction == LossConfig::Correction::kNone);
   CHECK(ErrorOf(model(top, ""), /*has_second_label=*/true) ==
         "model.loss.kind: in_batch_softmax supports one label only; keep one label column");
   for (const char* const files : {"data.test", "data.validation"}) {
@@ -268,6 +270,10 @@ TEST_CASE("A two_tower has a tower for the user and one for the item", "[config]
   CHECK(temperature("") == 0.05F);
   CHECK(temperature(", normalize: false") == 1.0F);
   CHECK(temperature(", temperature: 0.2") == 0.2F);
+  const auto plain =
+      Parse("{two_tower: {user: [user, seen, shops, shop], item: [item], correction: none}}");
+  REQUIRE(plain.ok());
+  CHECK(plain->model.tasks.at(0).loss.correction == LossConfig::Correction::kNone);
 }
 
 TEST_CASE("The features of a two_tower are in one tower each", "[config]") {

@@ -99,7 +99,9 @@ std::string DescriptionOf(const ModelConfig& model, const ModelInputs& inputs,
       R"(]}, "weights": [)", absl::StrJoin(weights, ", "), R"(], "tensors": [)",
       absl::StrJoin(tensors, ", "), R"(], "statistics": [)", absl::StrJoin(statistics, ", "), "]",
       IsInBatch(model)
-          ? absl::StrCat(R"(, "temperature": )", TasksOf(model).front().loss.temperature)
+          ? absl::StrCat(R"(, "temperature": )", TasksOf(model).front().loss.temperature,
+                         R"(, "log_q": )",
+                         model.loss.correction == LossConfig::Correction::kLogQ ? "true" : "false")
           : "",
       "}");
 }
@@ -121,7 +123,7 @@ void CheckNext(const char* what, std::span<const float> values, std::span<const 
 }  // namespace
 
 void CheckAgainstTorch(const ModelConfig& model, const ModelInputs& inputs, const TestBatch& batch,
-                       const std::string& folder) {
+                       const std::string& folder, const RankStep& step) {
   const std::string python = Python("numpy, safetensors.numpy, torch");
   const auto network = CreateCpuNetwork(model, {.inputs = inputs});
   REQUIRE(network.ok());
@@ -134,6 +136,9 @@ void CheckAgainstTorch(const ModelConfig& model, const ModelInputs& inputs, cons
   Write(folder + "/dense", batch.dense_values);
   Write(folder + "/embeddings", batch.embedding_values);
   Write(folder + "/labels", batch.labels);
+  std::ofstream(folder + "/items", std::ios::binary)
+      .write(reinterpret_cast<const char*>(step.item_keys.data()),
+             static_cast<std::streamsize>(step.item_keys.size_bytes()));
   REQUIRE(std::system(absl::StrCat(python, " tests/unit/nn/torch_reference.py ", folder).c_str()) ==
           0);
   const std::vector<double> values = Doubles(folder + "/found");
@@ -142,7 +147,7 @@ void CheckAgainstTorch(const ModelConfig& model, const ModelInputs& inputs, cons
   std::vector<float> gradient(batch.embedding_values.size(), NAN);
   const auto result =
       ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
-                       {gradient.data(), batch.rows, batch.embedding_width}, probabilities);
+                       {gradient.data(), batch.rows, batch.embedding_width}, probabilities, step);
   REQUIRE(result.ok());
   CHECK(result->finite);
   std::span<const double> found = values;

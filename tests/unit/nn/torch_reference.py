@@ -3,9 +3,10 @@
 
 Usage: torch_reference.py FOLDER
 FOLDER has model.json: `network` (see scripts/simurgh_model.py), `weights` (factors of the tasks' losses), `temperature`
-(of the loss in_batch_softmax; else absent), `tensors` (names and shapes of the parameters) and `statistics` (those of
-the running ones); and parameters, dense, embeddings, labels and, with dropout, masks, f32 without a header. Writes f64
-to FOLDER/found: the loss, the predictions, the gradients of the parameters and those of the embeddings.
+and `log_q` (of the loss in_batch_softmax; else absent), `tensors` (names and shapes of the parameters) and `statistics`
+(those of the running ones); and parameters, dense, embeddings, labels and, with dropout, masks, f32 without a header;
+and items, the keys of items, u64. Writes f64 to FOLDER/found: the loss, the predictions, the gradients of the
+parameters and those of the embeddings.
 """
 import itertools
 import json
@@ -54,15 +55,19 @@ if temperature is None:
     losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     predictions = torch.sigmoid(logits)
 else:
-    # The loss in_batch_softmax of the vectors that the last layer reads. Equal items differ by less than rounding.
+    # The loss in_batch_softmax of the vectors that the last layer reads. In the first step the frequency of an item is
+    # its number of occurrences.
     vectors = []
     *_, top = model.layers.values()
     top.register_forward_pre_hook(lambda module, inputs: vectors.append(inputs[0]))
     predictions = model.logits(dense, embeddings) / temperature
     users, items = vectors[0].chunk(2, 1)
-    same = (items[:, None] - items[None]).abs().amax(2) < 1e-9
+    keys = torch.from_numpy(numpy.fromfile(folder + "/items", "<i8"))
+    same = keys[:, None] == keys[None]
     others = same & ~torch.eye(len(items), dtype=torch.bool)
     scores = (users @ items.T / temperature).masked_fill(others, -torch.inf)
+    if description["log_q"]:
+        scores = scores - same.sum(0).log()
     own = torch.nn.functional.cross_entropy(scores, torch.arange(len(items)), reduction="none")
     losses = own[:, None] * labels
 loss = (losses * weights).sum() / len(labels)

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/status.h"
+#include "config/model_config.h"
+#include "data/batch/batch.h"
+#include "nn/model.h"
+
+namespace simurgh {
+
+// What one of the two vectors of a two-tower model is computed of.
+struct TowerColumns {
+  std::vector<size_t> features;  // Indices into ModelInputs::features, ascending.
+  std::vector<size_t> dense;     // Dense columns, ascending.
+
+  bool operator==(const TowerColumns&) const = default;
+};
+
+struct TwoTowerColumns {
+  TowerColumns user;
+  TowerColumns item;
+};
+
+// Returns the inputs of the two vectors that the model's last layer, a dot product, reads.
+// Requires a model with the loss in_batch_softmax.
+// Errors: INVALID_ARGUMENT for an inconsistent model.
+StatusOr<TwoTowerColumns> ColumnsOfTwoTowers(const ModelConfig& model, const ModelInputs& inputs);
+
+// Sets DenseBatch::user_keys and item_keys: 64-bit hashes of a side's ids, their weights and dense
+// values, in order. Equal inputs have equal keys, in every batch and on every rank. Different
+// inputs have different keys, but for a chance of 2^-64 a pair.
+//
+// Requires a batch of the features and dense columns of the model's inputs.
+// Cost: a few ns an id and a dense value.
+void SetKeys(const TwoTowerColumns& columns, Batch& batch);
+
+}  // namespace simurgh
