@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "retrieval/tower_data.h"
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@
 #include "services/nn_worker/model_update.h"
 #include "services/nn_worker/resume.h"
 #include "train/dense_weights.h"
+#include "train/item_pool.h"
 #include "train/nccl_sums.h"
 
 namespace simurgh {
@@ -447,6 +449,27 @@ Status TrainingJob::CheckModel(const ClusterConfig& config, bool is_hosted) {
   return absl::OkStatus();
 }
 
+Status TrainingJob::DrawNegatives(uint32_t ranks, TrainerData& data) const {
+  const uint32_t count = config_.model.tasks.front().loss.uniform_negatives;
+  if (count == 0) return absl::OkStatus();
+  const std::vector<std::string>& files = config_.data.items.files;
+  SIMURGH_RETURN_IF_ERROR(ReadItemIds(config_).status());  // Each item has one row.
+  SIMURGH_ASSIGN_OR_RETURN(const DataConfig format,
+                           DataOfTower(config_, config_.data, TowerSide::kItem, {}, files));
+  SIMURGH_ASSIGN_OR_RETURN(ItemPool read, ItemPool::Read(format, config_.features, files));
+  const auto pool = std::make_shared<ItemPool>(std::move(read));
+  data.uniform_negatives = count;
+  data.items = pool->size();
+  data.add_negatives = [pool, count, ranks, this](uint64_t step, Batch& batch) {
+    std::vector<size_t> items;
+    for (uint64_t n = rank_; n < count; n += ranks) {
+      items.push_back(pool->Draw(config_.seed, step, n));
+    }
+    return pool->AddTo(batch, items);
+  };
+  return absl::OkStatus();
+}
+
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
                                        Collective& collective, std::stop_token stop) {
   OpenEpoch train;
@@ -482,6 +505,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .reads_in_step = config_.reads_in_step()};
   if (hosted_ == nullptr && IsInBatch(config_.model)) {
     SIMURGH_ASSIGN_OR_RETURN(data.two_towers, ColumnsOfTwoTowers(config_.model, InputsOf(config_)));
+    const Status drawn = DrawNegatives(collective.ranks(), data);
+    if (!drawn.ok()) {
+      collective.Abort(drawn);
+      return drawn;
+    }
   }
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);

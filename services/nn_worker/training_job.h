@@ -170,6 +170,8 @@ class TrainingJob {
   StatusOr<std::vector<Calibration>> Restore(uint64_t step);
   // Returns how the ranks or the loaders share the training files.
   Division TrainDivision() const;
+  // Lets training draw the model's uniform negatives, if it has any. Errors: those of ReadItemIds.
+  Status DrawNegatives(uint32_t ranks, TrainerData& data) const;
   // Returns a reader of the training files that mixes in the rows of data.replay.
   StatusOr<std::unique_ptr<BatchReader>> WithReplay(std::unique_ptr<BatchReader> reader,
                                                     uint32_t epoch);

@@ -316,6 +316,38 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (diagnostics->ok()) CheckWidths(config, diagnostics);
 }
 
+namespace {
+
+void CheckUniformNegatives(const ClusterConfig& config, uint32_t negatives,
+                           Diagnostics* diagnostics) {
+  const auto report = [&](const std::string& what, const std::string& remedy) {
+    diagnostics->Report("model", absl::StrCat("uniform_negatives: ", what), remedy);
+  };
+  if (config.data.items.files.empty()) {
+    report("data.items names no file to draw them from", "set data.items, or remove it");
+  }
+  constexpr uint64_t kMaxRows = 65'535;
+  const uint64_t rows = uint64_t{config.training.batch_size} + negatives;
+  if (rows > kMaxRows) {
+    report(absl::StrCat("a batch would have ", rows, " rows, the limit is ", kMaxRows),
+           "lower it, or training.batch_size");
+  }
+  // They would spoil the statistics of the user's tower, and those of the ranks' samples.
+  for (const TowerConfig& tower : config.model.towers) {
+    for (const LayerConfig& layer : tower.layers) {
+      const bool is_dice = layer.activation == LayerConfig::Kind::kDice;
+      if (layer.kind != LayerConfig::Kind::kBatchNorm && layer.kind != LayerConfig::Kind::kDice &&
+          !(layer.kind == LayerConfig::Kind::kAttention && is_dice)) {
+        continue;
+      }
+      return report(absl::StrCat("tower '", tower.name, "' has a layer with statistics of a batch"),
+                    "use layer_norm in place of batch_norm, and prelu in place of dice");
+    }
+  }
+}
+
+}  // namespace
+
 void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics) {
   const ModelConfig& model = config.model;
   const auto is_in_batch = [](const TaskConfig& task) {
@@ -335,6 +367,9 @@ void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (!IsDotOfTwo(last, InputsOf(last, known))) {
     report("needs a last tower that is one dot of two vectors of one width",
            "let it read a user's and an item's tower, with layers: [{dot: WIDTH}]");
+  }
+  if (const uint32_t negatives = model.tasks[0].loss.uniform_negatives; negatives > 0) {
+    CheckUniformNegatives(config, negatives, diagnostics);
   }
   if (config.nn_worker.device == ComputeDevice::kCuda) {
     report("is computed on a CPU only", "set nn_worker.device: cpu");

@@ -246,12 +246,18 @@ void ReadTwoTower(MapReader& in, ModelShorthand* shorthand) {
 }  // namespace
 
 void ReadNegatives(MapReader& in, LossConfig* loss) {
+  constexpr uint32_t kMaxUniformNegatives = 32'768;
   in.Choice<LossConfig::Correction>(
       "correction",
       "what the loss takes off the score of an item: with log_q, the logarithm of its estimated "
       "frequency",
       &loss->correction,
       {{"none", LossConfig::Correction::kNone}, {"log_q", LossConfig::Correction::kLogQ}});
+  in.For(Scope::kTraining)
+      ->Integer("uniform_negatives",
+                "number of further negatives of a step, over all ranks, drawn uniformly from "
+                "`data.items`",
+                &loss->uniform_negatives, 0, kMaxUniformNegatives);
 }
 
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -93,7 +94,13 @@ TEST_CASE("Synchronous training continues to the bit") {
   overrides.insert(overrides.end(), {"training.mode=sync", "training.progress_interval=50ms"});
   const TemporaryFolder folder;
   if (input.config == "config/two-tower.yaml") {
-    overrides.push_back("data.train=[" + Purchases(folder) + "]");
+    const std::string items = folder.path() + "/items.csv";
+    std::ofstream file(items);
+    file << "item\n";
+    for (int item = 0; item < 300; ++item) file << item << '\n';
+    overrides.insert(overrides.end(),
+                     {"data.train=[" + Purchases(folder) + "]", "data.items=" + items,
+                      "model.two_tower.uniform_negatives=5"});
   } else {
     overrides.emplace_back(
         "model.towers.2.layers=[{linear: 64}, relu, {dropout: 0.3}, {linear: 1}]");

@@ -128,7 +128,7 @@ float LargestDifference(const std::vector<float>& left, const std::vector<float>
 
 TEST_CASE("Ranks of two towers end with one rank's weights, but for rounding") {
   // Rows of the last step: full, of unequal batches, and of one rank alone.
-  const uint32_t last = GENERATE(kSamples, kSamples / 2 + 7, 5U);
+  const uint32_t last = GENERATE(64U, 39U, 5U);
   const Data data(20 * kSamples + last);
   CAPTURE(last);
   const Networks one = Train(data, 1);
@@ -140,6 +140,43 @@ TEST_CASE("Ranks of two towers end with one rank's weights, but for rounding") {
   const Networks other = Train(data, 2, {"model.two_tower.correction=none"});
   CHECK(LargestDifference(other.weights, one.weights) > 1e-3F);
   CHECK(other.states[0].empty());
+}
+
+TEST_CASE("Ranks draw the same uniform negatives as one rank") {
+  const uint32_t last = GENERATE(64U, 5U);
+  const Data data(20 * kSamples + last);
+  CAPTURE(last);
+  const std::vector<std::string> mixed = {
+      "model.two_tower.uniform_negatives=25",
+      absl::StrCat("data.items={files: [", data.items, "], id: item}")};
+  const Networks one = Train(data, 1, mixed);
+  const Networks two = Train(data, 2, mixed);
+  CHECK(LargestDifference(two.weights, one.weights) < 1e-5F);
+  CHECK(two.states[0] == one.states[0]);
+  const Networks other = Train(data, 1);
+  CHECK(LargestDifference(other.weights, one.weights) > 1e-3F);
+  CHECK(other.states[0] == one.states[0]);  // They are no occurrences.
+}
+
+TEST_CASE("Uniform negatives need a file that has each item once") {
+  const Data data(kSamples);
+  const auto error = [&](const std::string& text) {
+    std::ofstream(data.items) << text;
+    const ClusterConfig config =
+        data.ConfigOf(1, {"model.two_tower.uniform_negatives=4",
+                          absl::StrCat("data.items={files: [", data.items, "], id: item}")});
+    MetricRegistry registry;
+    const LearningRates rates(config.tables);
+    auto cluster = LocalCluster::Create(config, registry, rates);
+    REQUIRE(cluster.ok());
+    auto job = TrainingJob::Create(config, registry, 0);
+    REQUIRE(job.ok());
+    const auto alone = NewLocalCollective();
+    return std::string((*job)->Run(**cluster, nullptr, /*run=*/1, *alone, {}).status().message());
+  };
+  CHECK_THAT(error("item,price\n1,2\n1,3\n"), Catch::Contains("'1'"));
+  CHECK_THAT(error("item,price\n"), Catch::Contains("no item"));
+  CHECK_THAT(error("item,title\n1,2\n"), Catch::Contains("price"));
 }
 
 TEST_CASE("Two towers train in every mode with two ranks") {

@@ -276,6 +276,29 @@ TEST_CASE("A two_tower has a tower for the user and one for the item", "[config]
   CHECK(plain->model.tasks.at(0).loss.correction == LossConfig::Correction::kNone);
 }
 
+TEST_CASE("Uniform negatives need items, and no statistics of a batch", "[config]") {
+  const auto error = [](const std::string& more, const std::string& override) {
+    const auto config = ParseClusterConfig(
+        absl::StrCat(kHistories,
+                     "model: {two_tower: {user: [user, seen, shops, shop], item: "
+                     "[item], uniform_negatives: 8",
+                     more, "}}\n"),
+        kSamplePath, {override});
+    return std::string(config.status().message());
+  };
+  const std::string items = "data.items=CMakeLists.txt";
+  CHECK_THAT(
+      error("", "training.batch_size=16"),
+      Catch::EndsWith("model: uniform_negatives: data.items names no file to draw them from; "
+                      "set data.items, or remove it"));
+  CHECK_THAT(
+      error(", layers: [{linear: 4}, batch_norm]", items),
+      Catch::EndsWith("model: uniform_negatives: tower 'user' has a layer with statistics of "
+                      "a batch; use layer_norm in place of batch_norm, and prelu in place "
+                      "of dice"));
+  CHECK(error("", items) == "");
+}
+
 TEST_CASE("The features of a two_tower are in one tower each", "[config]") {
   const auto error = [](const std::string& body) { return ErrorOf("{two_tower: {" + body + "}}"); };
   CHECK(ErrorOf("two_tower") ==
