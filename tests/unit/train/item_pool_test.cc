@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,11 @@
 #include <catch2/catch.hpp>
 
 #include "config/cluster_config.h"
+#include "data/reading/batch_reader.h"
+#include "embedding/raw_masks.h"
+#include "nn/two_towers.h"
 #include "tests/support/temporary_folder.h"
+#include "train/dense_weights.h"
 
 namespace simurgh::testing {
 namespace {
@@ -51,7 +56,7 @@ features:
 model:
   towers:
     - {name: user, input: [embeddings.user], layers: [{linear: 4}]}
-    - {name: item, input: [dense, embeddings.item, embeddings.kinds, mask.kinds], layers: [{linear: 4}]}
+    - {name: item, input: [dense, embeddings.item, embeddings.kinds], layers: [{linear: 4}]}
     - {name: top, input: [user, item], layers: [{dot: 4}]}
   loss: {kind: in_batch_softmax}
 training: {batch_size: 3}
@@ -68,6 +73,57 @@ StatusOr<ItemPool> PoolOf(const ClusterConfig& config, const std::string& file) 
   for (ColumnConfig& column : data.columns) column.may_lack = column.name == "user";
   data.csv.strict = false;
   return ItemPool::Read(data, config.features, {file});
+}
+
+TEST_CASE("Uniform negatives are the items' rows, without a user") {
+  const Files files;
+  const auto config = LoadClusterConfig(files.folder.Path("config.yaml"), {});
+  CAPTURE(config.status().ToString());
+  REQUIRE(config.ok());
+  const auto columns = ColumnsOfTwoTowers(config->model, InputsOf(*config));
+  REQUIRE(columns.ok());
+  auto pool = PoolOf(*config, files.items);
+  CAPTURE(pool.status().ToString());
+  REQUIRE(pool.ok());
+  CHECK(pool->size() == 4);
+
+  auto reader = OpenBatchReader(config->data, config->features, config->data.train, 3);
+  REQUIRE(reader.ok());
+  auto read = (*reader)->Next();
+  REQUIRE((read.ok() && read->has_value()));
+  Batch batch = **std::move(read);
+  const RawMasks masks(config->features);
+  masks.AppendTo(batch);
+  const DenseBatch before = batch.dense;
+  REQUIRE(pool->AddTo(batch, {1, 3, 0, 1}).ok());
+  REQUIRE(batch.sparse->Validate().ok());
+  CHECK(batch.size() == 7);
+  CHECK(batch.dense.uniform_negatives == 4);
+  SetKeys(*columns, batch);
+  const std::vector<uint64_t>& keys = batch.dense.item_keys;
+  CHECK(keys[3] == keys[0]);
+  CHECK(keys[5] == keys[1]);
+  CHECK(keys[6] == keys[0]);
+  CHECK(std::ranges::count(keys, keys[4]) == 1);
+  CHECK(batch.sparse->feature(0).sample(3).empty());
+  CHECK(std::equal(before.values.begin(), before.values.end(), batch.dense.values.begin()));
+  CHECK(std::equal(before.labels.begin(), before.labels.begin() + 3, batch.dense.labels.begin()));
+  for (size_t i = 3; i < 7; ++i) CHECK(std::isnan(batch.dense.labels[i]));
+  REQUIRE(batch.dense.weights().size() == 7);
+  CHECK(std::ranges::equal(batch.dense.weights().first(3), before.weights()));
+  for (const float weight : batch.dense.weights().subspan(3)) CHECK(weight == 0);
+
+  // A rank without samples of its own.
+  Batch none;
+  auto sparse = std::make_shared<CompactBatch>();
+  sparse->offsets = {0};
+  sparse->unique_ends.resize(3);
+  none.sparse = sparse;
+  none.dense.width = batch.dense.width;
+  REQUIRE(pool->AddTo(none, {2}).ok());
+  SetKeys(*columns, none);
+  CHECK(none.dense.item_keys[0] == keys[2]);
+  CHECK(none.dense.labels.size() == 2);
 }
 
 TEST_CASE("Draws of a step repeat, and are uniform") {
