@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: bench/peers/install_quality.sh
 
-Installs scikit-learn, LightGBM, FuxiCTR and PyTorch from PyPI for `bench/run quality` in
-build/peers/quality (6 GB). A PyTorch that the system's Python has is used instead, as that of Debian's python3-torch.
+Installs scikit-learn, LightGBM, FuxiCTR, implicit and PyTorch from PyPI for `bench/run quality` and `bench/run recall`
+in build/peers/quality (6 GB). A PyTorch that the system's Python has is used instead, as that of Debian's python3-torch.
 TEXT
 }
 
@@ -18,7 +18,7 @@ case "${1:-}" in
   *) usage >&2; exit 2 ;;
 esac
 folder=build/peers/quality
-packages=(numpy pandas scipy scikit-learn lightgbm pyyaml 'fuxictr==2.3.*')
+packages=(numpy pandas scipy scikit-learn lightgbm pyyaml implicit 'fuxictr==2.3.*')
 [[ -x $folder/bin/pip ]] || python3 -m venv --system-site-packages "$folder"
 if "$folder/bin/python" -c 'import torch' 2>/dev/null; then
   packages+=('numpy<2')  # Which an older PyTorch may need.

@@ -319,8 +319,8 @@ TEST_CASE("an invalid request changes no row, a valid one exactly the rows that 
   const char* text = std::getenv("SIMURGH_TEST_SEED");
   const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device()();
   std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";
-  RunRequests("unix", seed, 6'000);
-  RunRequests("shm", seed + 1, 6'000);
+  RunRequests("unix", seed, 3'000);
+  RunRequests("shm", seed + 1, 3'000);
 }
 
 }  // namespace
