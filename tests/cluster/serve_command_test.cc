@@ -180,15 +180,16 @@ CommandResult RunBlocks(const std::vector<std::string>& blocks, const TemporaryF
 
 TEST_CASE("The commands of the server's documentation train, serve and ask") {
   const TemporaryFolder folder;
-  const std::vector<std::string> blocks = BlocksIn("services/serving/README.md", "sh");
-  REQUIRE(blocks.size() == 2);
+  std::vector<std::string> blocks = BlocksIn("services/serving/README.md", "sh");
+  REQUIRE(blocks.size() == 3);
+  blocks.pop_back();  // It needs a model of two towers, as README.md makes one.
   CHECK(Lines(blocks[0]).size() == 4);  // The programs' folder, and three commands.
   CHECK_THAT(RunBlocks(blocks, folder).out, Contains("test_auc=") &&
                                                 Contains("\"predictions\":[0.") &&
                                                 Contains("\"name\":\"adult\",\"versions\":["));
 }
 
-TEST_CASE("The commands of the README make a configuration, train, update, predict and serve") {
+TEST_CASE("The commands of the README make configurations, train, update, predict and serve") {
   const TemporaryFolder folder;
   std::string rows = "clicked,site,ad,age\n";
   for (int row = 0; row < 2'000; ++row) {
@@ -197,10 +198,15 @@ TEST_CASE("The commands of the README make a configuration, train, update, predi
   folder.Write("clicks.csv", rows);
   folder.Write("tuesday.csv", rows);
   folder.Write("new.csv", rows);
+  std::string likes = "site,ad\n";
+  for (int row = 0; row < 200; ++row) absl::StrAppend(&likes, "site", row % 7, ",ad", row % 5, "\n");
+  folder.Write("likes.csv", likes);
+  folder.Write("ads.csv", "ad,color\nad0,red\nad1,blue\nad2,red\nad3,red\nad4,blue\n");
   const std::vector<std::string> blocks = BlocksIn("README.md", "sh");
-  REQUIRE(blocks.size() == 3);
+  REQUIRE(blocks.size() == 4);
   CHECK_THAT(RunBlocks(blocks, folder).out,
-             Contains("test_auc=") && Contains("before_auc=") && Contains("\"predictions\":[0."));
+             Contains("test_auc=") && Contains("before_auc=") && Contains("\"predictions\":[0.") &&
+                 Contains("test_recall@20=") && Contains("\"rank_model_version\":"));
   const std::vector<std::string> scores = Lines(ReadText(folder.Path("scores.csv")));
   CHECK(scores.size() == 2'001);
   CHECK(scores.at(0) == "site,p");
