@@ -17,6 +17,7 @@ failed.
   --sanitizers     same as --preset release --preset asan --preset tsan --avx2
   -L, --label RE   run only tests with a matching label: unit, property, concurrency, fuzz, bench, cluster,
                    acceptance, style, gpu
+  --minutes N      start no further build that would probably end later than N minutes from now; it counts as skipped
   --no-bootstrap   install no packages, neither of Debian nor of tests/requirements.txt
   --help           print this text
 
@@ -29,11 +30,13 @@ presets=()
 label=
 avx2=false
 bootstrap=true
+minutes=
 while (($# > 0)); do
   case "$1" in
     --preset) presets+=("${2:?--preset needs a name}"); shift ;;
     --sanitizers) presets+=(release asan tsan); avx2=true ;;
     --avx2) avx2=true ;;
+    --minutes) minutes=${2:?--minutes needs a number}; shift ;;
     -L | --label) label=${2:?--label needs an expression}; shift ;;
     --no-bootstrap) bootstrap=false ;;
     --help | -h) usage; exit 0 ;;
@@ -127,8 +130,19 @@ if $bootstrap; then
   scripts/bootstrap.sh --arrow || echo "build/arrow could not be made; tests that need it are skipped"
   make_python || echo "build/python could not be made; tests that need it are skipped"
 fi
+# Minutes of a build and its tests without a compiler cache, on two slow cores.
+declare -A needed=([asan]=30 [tsan]=20 [avx2]=4)
+# has_time NAME: whether it would end in time. Else reports it as skipped.
+has_time() {
+  local need=${needed[$1]-0} used=$((SECONDS / 60))
+  if [[ -z $minutes ]] || ((used + need <= minutes)); then return; fi
+  echo "$1: SKIPPED: it needs some $need minutes; $used of $minutes are used"
+  ((skipped += 1))
+  false
+}
 first=true
 for preset in "${presets[@]}"; do
+  $first || has_time "$preset" || continue
   if ! test_preset "$preset" "$first"; then
     echo "$preset: could not be built or tested" >&2
     ((failed += 1))
@@ -137,7 +151,7 @@ for preset in "${presets[@]}"; do
 done
 if $avx2 && ! grep --quiet --word-regexp avx512f /proc/cpuinfo; then
   echo "${presets[0]}: this processor has no AVX-512, so the numeric tests have run with AVX2"
-elif $avx2; then
+elif $avx2 && has_time avx2; then
   echo "${presets[0]}: numeric tests with AVX2"
   if ! ONEDNN_MAX_CPU_ISA=AVX2 run_tests "${presets[0]}" --tests-regex "$NUMERIC_TESTS"; then
     echo "${presets[0]}: could not be tested with AVX2" >&2

@@ -182,7 +182,7 @@ TEST_CASE("The commands of the server's documentation train, serve and ask") {
   const TemporaryFolder folder;
   std::vector<std::string> blocks = BlocksIn("services/serving/README.md", "sh");
   REQUIRE(blocks.size() == 3);
-  blocks.erase(blocks.begin() + 1);  // It needs a model of two towers, as README.md makes one.
+  blocks.erase(blocks.begin() + 1);     // It needs a model of two towers, as README.md makes one.
   CHECK(Lines(blocks[0]).size() == 4);  // The programs' folder, and three commands.
   CHECK_THAT(RunBlocks(blocks, folder).out, Contains("test_auc=") &&
                                                 Contains("\"predictions\":[0.") &&
@@ -199,7 +199,8 @@ TEST_CASE("The commands of the README make configurations, train, update, predic
   folder.Write("tuesday.csv", rows);
   folder.Write("new.csv", rows);
   std::string likes = "site,ad\n";
-  for (int row = 0; row < 200; ++row) absl::StrAppend(&likes, "site", row % 7, ",ad", row % 5, "\n");
+  for (int row = 0; row < 200; ++row)
+    absl::StrAppend(&likes, "site", row % 7, ",ad", row % 5, "\n");
   folder.Write("likes.csv", likes);
   folder.Write("ads.csv", "ad,color\nad0,red\nad1,blue\nad2,red\nad3,red\nad4,blue\n");
   const std::vector<std::string> blocks = BlocksIn("README.md", "sh");
