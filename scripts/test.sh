@@ -17,7 +17,7 @@ failed.
   --sanitizers     same as --preset release --preset asan --preset tsan --avx2
   -L, --label RE   run only tests with a matching label: unit, property, concurrency, fuzz, bench, cluster,
                    acceptance, style, gpu
-  --minutes N      start no further build that would probably end later than N minutes from now; it counts as skipped
+  --minutes N      skip a further build that would probably end later than N minutes from now, and report that
   --no-bootstrap   install no packages, neither of Debian nor of tests/requirements.txt
   --help           print this text
 
