@@ -58,6 +58,15 @@ TowerColumns ColumnsBehind(const ModelPlan& plan, const ModelInputs& inputs, siz
 // The order of the words counts.
 void Add(uint64_t word, uint64_t& hash) { hash = Mix64(std::rotl(hash, 23) ^ Mix64(word + 1)); }
 
+}  // namespace
+
+StatusOr<TwoTowerColumns> ColumnsOfTwoTowers(const ModelConfig& model, const ModelInputs& inputs) {
+  SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(model, inputs));
+  const size_t dim = plan.top().input_width / 2;
+  return TwoTowerColumns{.user = ColumnsBehind(plan, inputs, 0, dim),
+                         .item = ColumnsBehind(plan, inputs, dim, 2 * dim)};
+}
+
 std::vector<uint64_t> KeysOf(const TowerColumns& columns, const Batch& batch) {
   std::vector<uint64_t> keys(batch.size(), 0);
   for (const size_t f : columns.features) {
@@ -82,15 +91,6 @@ std::vector<uint64_t> KeysOf(const TowerColumns& columns, const Batch& batch) {
     }
   }
   return keys;
-}
-
-}  // namespace
-
-StatusOr<TwoTowerColumns> ColumnsOfTwoTowers(const ModelConfig& model, const ModelInputs& inputs) {
-  SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(model, inputs));
-  const size_t dim = plan.top().input_width / 2;
-  return TwoTowerColumns{.user = ColumnsBehind(plan, inputs, 0, dim),
-                         .item = ColumnsBehind(plan, inputs, dim, 2 * dim)};
 }
 
 void SetKeys(const TwoTowerColumns& columns, Batch& batch) {

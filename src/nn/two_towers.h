@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "base/status.h"
@@ -24,16 +25,18 @@ struct TwoTowerColumns {
 };
 
 // Returns the inputs of the two vectors that the model's last layer, a dot product, reads.
-// Requires a model with the loss in_batch_softmax.
 // Errors: INVALID_ARGUMENT for an inconsistent model.
 StatusOr<TwoTowerColumns> ColumnsOfTwoTowers(const ModelConfig& model, const ModelInputs& inputs);
 
-// Sets DenseBatch::user_keys and item_keys: 64-bit hashes of a side's ids, their weights and dense
-// values, in order. Equal inputs have equal keys, in every batch and on every rank. Different
-// inputs have different keys, but for a chance of 2^-64 a pair.
+// Returns 64-bit hashes (B) of a side's ids, their weights and dense values, in order. Equal inputs
+// have equal keys, in every batch and on every rank. Different inputs have different keys, but for
+// a chance of 2^-64 a pair.
+// Cost: a few ns an id and a dense value.
+std::vector<uint64_t> KeysOf(const TowerColumns& columns, const Batch& batch);
+
+// Sets DenseBatch::user_keys and item_keys to those of KeysOf().
 //
 // Requires a batch of the features and dense columns of the model's inputs.
-// Cost: a few ns an id and a dense value.
 void SetKeys(const TwoTowerColumns& columns, Batch& batch);
 
 }  // namespace simurgh

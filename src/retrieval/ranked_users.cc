@@ -1,7 +1,6 @@
 #include "retrieval/ranked_users.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <utility>
 
@@ -9,7 +8,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/hash.h"
-#include "config/retrieval.h"
+#include "nn/two_towers.h"
+#include "train/dense_weights.h"
 
 namespace simurgh {
 namespace {
@@ -19,52 +19,6 @@ struct RankedRow {
   uint64_t user = 0;           // Hash of what names the user.
   std::string_view item = {};  // Text that names the item.
   bool is_relevant = false;
-};
-
-// Finds the user of each row of a batch.
-class UserKeys {
- public:
-  explicit UserKeys(const ClusterConfig& config) {
-    const std::optional<TwoTowers> towers = TwoTowersOf(config);
-    if (!towers) return;
-    const std::vector<std::string> columns = ColumnsOfTower(config, towers->user);
-    const auto reads = [&](const std::string& name) {
-      return std::ranges::find(columns, name) != columns.end();
-    };
-    for (size_t f = 0; f < config.features.size(); ++f) {
-      const std::vector<std::string> sources = config.features[f].sources();
-      if (std::ranges::all_of(sources, reads)) features_.push_back(f);
-    }
-    for (const ColumnConfig& column : ColumnsOf(config.data)) {
-      reads_dense_ =
-          reads_dense_ || (column.kind == ColumnConfig::Kind::kDense && reads(column.name));
-    }
-  }
-
-  uint64_t Of(const Batch& batch, size_t row) const {
-    if (!batch.dense.groups.empty() && batch.dense.groups[row] != 0) {
-      return batch.dense.groups[row];
-    }
-    uint64_t key = 0;
-    const auto add = [&key](uint64_t value) { key = Mix64(key + Mix64(value + 1)); };
-    for (const size_t f : features_) {
-      add(f);
-      const FeatureView view = batch.sparse->feature(f);
-      const size_t first = view.offsets[row] - view.offsets[0];
-      const std::span<const uint32_t> occurrences = view.sample(row);
-      for (size_t i = 0; i < occurrences.size(); ++i) {
-        add(view.ids[occurrences[i]]);
-        if (!view.weights.empty()) add(std::bit_cast<uint32_t>(view.weights[first + i]));
-      }
-    }
-    if (!reads_dense_) return key;
-    for (const float value : batch.dense.matrix().row(row)) add(std::bit_cast<uint32_t>(value));
-    return key;
-  }
-
- private:
-  std::vector<size_t> features_;  // Features of the user's tower.
-  bool reads_dense_ = false;
 };
 
 Status ForEachRow(const ClusterConfig& config, const DataConfig& data,
@@ -83,7 +37,8 @@ Status ForEachRow(const ClusterConfig& config, const DataConfig& data,
                      "'; add it to data.columns, with kind: skip if no feature reads it"));
   }
   SIMURGH_ASSIGN_OR_RETURN(ColumnTexts texts, ColumnTexts::Create(data, columns));
-  const UserKeys keys(config);
+  SIMURGH_ASSIGN_OR_RETURN(TwoTowerColumns towers,
+                           ColumnsOfTwoTowers(config.model, InputsOf(config)));
   std::vector<std::string> ids;
   std::vector<uint64_t> users;
   const RowObserver on_row = [&](std::string_view line, bool in_batch) {
@@ -98,8 +53,18 @@ Status ForEachRow(const ClusterConfig& config, const DataConfig& data,
     users.clear();
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
     if (!batch) return absl::OkStatus();
+    if (items.user.empty()) {
+      // Masks of sequences follow the dense values in training only. They repeat what the ids tell.
+      const size_t width = batch->dense.matrix().columns();
+      std::erase_if(towers.user.dense, [&](size_t column) { return column >= width; });
+      users = KeysOf(towers.user, *batch);
+      const std::vector<uint64_t>& groups = batch->dense.groups;
+      for (size_t row = 0; row < groups.size(); ++row) {
+        if (groups[row] != 0) users[row] = groups[row];
+      }
+    }
     for (size_t row = 0; row < batch->size(); ++row) {
-      visit({.user = users.empty() ? keys.Of(*batch, row) : users[row],
+      visit({.user = users[row],
              .item = ids[row],
              .is_relevant = batch->dense.labels[row * batch->dense.tasks] > 0});
     }

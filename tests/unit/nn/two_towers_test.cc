@@ -47,7 +47,7 @@ struct Sample {
   std::vector<uint64_t> item;
   std::vector<uint64_t> kinds = {};
   float price = 0;
-  float weight = 1;  // Of the last kind.
+  float weight = 1;  // The last kind has it.
 
   bool operator==(const Sample&) const = default;
 };
