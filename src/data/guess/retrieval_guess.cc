@@ -19,6 +19,7 @@
 #include "data/guess/column_name.h"
 #include "data/guess/data_sample.h"
 #include "data/guess/part_file.h"
+#include "data/guess/quoted_yaml.h"
 #include "data/guess/table_rows.h"
 #include "data/processing/times.h"
 #include "data/reading/row_text.h"
@@ -496,58 +497,46 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
 std::string RetrievalConfig(const RetrievalGuess& guess, const RetrievalCounts& counts,
                             const RetrievalFiles& files, const std::string& cluster,
                             const std::string& source, const std::string& model) {
-  // Names and paths are in quotes: YAML reads some of them as something else.
-  const auto text = [](std::string_view value) {
-    std::string quoted = "\"";
-    for (const char c : value) {
-      if (c == '"' || c == '\\') quoted.push_back('\\');
-      if (static_cast<unsigned char>(c) < ' ') {
-        absl::StrAppendFormat(&quoted, "\\x%02x", c);
-      } else {
-        quoted.push_back(c);
-      }
-    }
-    return quoted + "\"";
-  };
-  std::vector<std::string> tables = {text(guess.user.name), text(guess.item.name)};
-  std::vector<std::string> item_features = {text(guess.item.name)};
-  std::vector<std::string> user_features = {text(guess.user.name)};
+  std::vector<std::string> tables = {QuotedYaml(guess.user.name), QuotedYaml(guess.item.name)};
+  std::vector<std::string> item_features = {QuotedYaml(guess.item.name)};
+  std::vector<std::string> user_features = {QuotedYaml(guess.user.name)};
   for (const RetrievalColumn& feature : guess.features) {
-    tables.push_back(text(feature.name));
-    item_features.push_back(text(feature.name));
+    tables.push_back(QuotedYaml(feature.name));
+    item_features.push_back(QuotedYaml(feature.name));
   }
   const auto id_column = [&](const RetrievalColumn& column) {
-    return absl::StrCat("    - {name: ", text(column.name), ", kind: id",
+    return absl::StrCat("    - {name: ", QuotedYaml(column.name), ", kind: id",
                         column.separator == '\0'
                             ? std::string()
-                            : absl::StrCat(", separator: ", text({&column.separator, 1})),
+                            : absl::StrCat(", separator: ", QuotedYaml({&column.separator, 1})),
                         "}\n");
   };
   std::string yaml = absl::StrCat(
       "# Two towers that find items for users, written by simurgh init --retrieval from ", source,
-      ".\ncluster: {name: ", text(cluster), "}\n\ntables:\n  - {names: [",
+      ".\ncluster: {name: ", QuotedYaml(cluster), "}\n\ntables:\n  - {names: [",
       absl::StrJoin(tables, ", "),
       "], dim: 32, initializer: {kind: normal, stddev: 0.1}, optimizer: {kind: adam, "
       "learning_rate: 0.005}}\n\n");
   if (guess.history) {
-    user_features.push_back(text(guess.history->name));
-    absl::StrAppend(&yaml, "features:\n  - {name: ", text(guess.history->name),
-                    ", table: ", text(guess.item.name), ", pooling: mean}\n\n");
+    user_features.push_back(QuotedYaml(guess.history->name));
+    absl::StrAppend(&yaml, "features:\n  - {name: ", QuotedYaml(guess.history->name),
+                    ", table: ", QuotedYaml(guess.item.name), ", pooling: mean}\n\n");
   }
-  absl::StrAppend(
-      &yaml, "data:\n  format: csv\n  csv: {header: true}\n  train: [", text(files.train),
-      "]\n  # The last interaction of each user, and the one before it.\n  test: [",
-      text(files.test), "]\n  validation: [", text(files.validation),
-      "]\n  # All items. Evaluations rank them for each user.\n  items: {files: [",
-      text(files.items), "], id: ", text(guess.item.name), ", user: ", text(guess.user.name),
-      ", exclude_seen: ", counts.has_repeats ? "false" : "true", "}\n  columns:\n",
-      id_column(guess.user));
+  absl::StrAppend(&yaml, "data:\n  format: csv\n  csv: {header: true}\n  train: [",
+                  QuotedYaml(files.train),
+                  "]\n  # The last interaction of each user, and the one before it.\n  test: [",
+                  QuotedYaml(files.test), "]\n  validation: [", QuotedYaml(files.validation),
+                  "]\n  # All items. Evaluations rank them for each user.\n  items: {files: [",
+                  QuotedYaml(files.items), "], id: ", QuotedYaml(guess.item.name),
+                  ", user: ", QuotedYaml(guess.user.name),
+                  ", exclude_seen: ", counts.has_repeats ? "false" : "true", "}\n  columns:\n",
+                  id_column(guess.user));
   if (guess.history) absl::StrAppend(&yaml, id_column(*guess.history));
   absl::StrAppend(&yaml, id_column(guess.item));
   for (const RetrievalColumn& feature : guess.features) absl::StrAppend(&yaml, id_column(feature));
-  absl::StrAppend(&yaml, "    - {name: ", text(NameOfLabel(guess)), ", kind: label}\n");
+  absl::StrAppend(&yaml, "    - {name: ", QuotedYaml(NameOfLabel(guess)), ", kind: label}\n");
   if (guess.weight) {
-    absl::StrAppend(&yaml, "    - {name: ", text(guess.weight->name), ", kind: weight}\n");
+    absl::StrAppend(&yaml, "    - {name: ", QuotedYaml(guess.weight->name), ", kind: weight}\n");
   }
   const uint64_t batch = counts.train >= 200'000 ? 1'024 : counts.train >= 20'000 ? 512 : 128;
   absl::StrAppend(&yaml, "\nmodel:\n  two_tower: {user: [", absl::StrJoin(user_features, ", "),
@@ -558,7 +547,7 @@ std::string RetrievalConfig(const RetrievalGuess& guess, const RetrievalCounts& 
                   "  early_stopping: {patience: 3}\n"
                   "  dense_optimizer: {kind: adam, learning_rate: 0.002}\n\n"
                   "checkpoint: {directory: ",
-                  text(model), "}\n");
+                  QuotedYaml(model), "}\n");
   return yaml;
 }
 

@@ -12,6 +12,7 @@
 
 #include "config/defaults.h"
 #include "data/guess/data_guess.h"
+#include "data/guess/quoted_yaml.h"
 
 namespace simurgh {
 namespace {
@@ -19,26 +20,9 @@ namespace {
 using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
 
-// Returns a YAML text in double quotes.
-std::string Text(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (c == '\t') {
-      quoted += "\\t";
-    } else if (static_cast<unsigned char>(c) < ' ') {
-      absl::StrAppendFormat(&quoted, "\\x%02x", c);
-    } else {
-      quoted.push_back(c);
-    }
-  }
-  return quoted + "\"";
-}
-
 std::string Texts(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
-  for (const std::string& text : texts) quoted.push_back(Text(text));
+  for (const std::string& text : texts) quoted.push_back(QuotedYaml(text));
   return absl::StrCat("[", absl::StrJoin(quoted, ", "), "]");
 }
 
@@ -48,7 +32,7 @@ std::string NameText(const std::string& name) {
                                                       "off",  "null",  "y",   "n"};
   const bool is_plain = absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
                         std::ranges::find(kWords, absl::AsciiStrToLower(name)) == kWords.end();
-  return is_plain ? name : Text(name);
+  return is_plain ? name : QuotedYaml(name);
 }
 
 constexpr char kWeight[] = "_weight";  // Ending of the first order's features and tables.
@@ -298,7 +282,7 @@ std::string NumberKeys(const NumberFormat& numbers) {
 std::string Keys(const ColumnConfig& column, bool is_for_stream) {
   std::string keys = absl::StrCat("name: ", NameText(column.name));
   if (!column.header_name.empty()) {
-    absl::StrAppend(&keys, ", header_name: ", Text(column.header_name));
+    absl::StrAppend(&keys, ", header_name: ", QuotedYaml(column.header_name));
   }
   switch (column.kind) {
     case Kind::kLabel:
@@ -317,7 +301,7 @@ std::string Keys(const ColumnConfig& column, bool is_for_stream) {
       if (column.width > 1) {
         absl::StrAppend(&keys, ", width: ", column.width);
         if (column.separator != '\0') {
-          absl::StrAppend(&keys, ", separator: ", Text(std::string(1, column.separator)));
+          absl::StrAppend(&keys, ", separator: ", QuotedYaml(std::string(1, column.separator)));
         }
       } else if (is_for_stream) {
         absl::StrAppendFormat(&keys, ", mean: %.9g, stddev: %.9g", column.mean, column.stddev);
@@ -332,7 +316,7 @@ std::string Keys(const ColumnConfig& column, bool is_for_stream) {
     case Kind::kId:
       keys += ", kind: id";
       if (column.separator != '\0') {
-        absl::StrAppend(&keys, ", separator: ", Text(std::string(1, column.separator)));
+        absl::StrAppend(&keys, ", separator: ", QuotedYaml(std::string(1, column.separator)));
       }
       if (column.integers) keys += ", integers: true";
       break;
@@ -365,7 +349,7 @@ std::string FormatKeys(const DataGuess& guess) {
     case Format::kCsv:
     case Format::kParquet:
     case Format::kArrow:
-      return absl::StrCat("  csv: {separator: ", Text(std::string(1, guess.separator)),
+      return absl::StrCat("  csv: {separator: ", QuotedYaml(std::string(1, guess.separator)),
                           ", header: true}\n");
   }
   return "";
@@ -381,12 +365,12 @@ std::string Data(const DataGuess& guess, const StarterOptions& options) {
         absl::StrCat("\n# The value of each record is a JSON object.\ndata:\n  kafka: {brokers: ",
                      Texts(options.brokers), ", topics: ", Texts(options.topics), "}\n");
   } else {
-    absl::StrAppend(&text, "  train: [", Text(options.train), "]\n");
+    absl::StrAppend(&text, "  train: [", QuotedYaml(options.train), "]\n");
   }
   if (!options.validation.empty()) {
-    absl::StrAppend(&text, "  validation: [", Text(options.validation), "]\n");
+    absl::StrAppend(&text, "  validation: [", QuotedYaml(options.validation), "]\n");
   }
-  if (!options.test.empty()) absl::StrAppend(&text, "  test: [", Text(options.test), "]\n");
+  if (!options.test.empty()) absl::StrAppend(&text, "  test: [", QuotedYaml(options.test), "]\n");
   if (options.has_bad_rows) {
     text += "  on_bad_row: skip  # rows that cannot be read; the log has the first ones\n";
     text += "  max_bad_share: 0.02  # of the rows read so far\n";
@@ -495,7 +479,7 @@ std::string StarterConfig(const DataGuess& guess, const StarterOptions& options)
       Data(guess, options), Model(features), Loss(guess), Training(guess, features, options),
       "\n# Training continues from the newest model in the folder; predictions use the best "
       "one.\ncheckpoint:\n  directory: ",
-      Text(options.model), "\n  every: 10m\n");
+      QuotedYaml(options.model), "\n  every: 10m\n");
 }
 
 }  // namespace simurgh
