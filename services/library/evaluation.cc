@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "retrieval/item_vectors.h"
+#include "retrieval/training_ranking.h"
 #include "retrieval/version_ranking.h"
 
 #include "collective/collective.h"
@@ -16,7 +17,6 @@
 #include "data/reading/batch_reader.h"
 #include "services/library/table_reader.h"
 #include "services/nn_worker/network_description.h"
-#include "services/nn_worker/ranking.h"
 #include "services/nn_worker/train_report.h"
 #include "train/dense_weights.h"
 #include "train/evaluator.h"

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "retrieval/training_ranking.h"
+
 #include "base/status.h"
 #include "config/cluster_config.h"
 #include "config/statistics.h"
@@ -20,7 +22,6 @@
 #include "model/model_directory.h"
 #include "nn/dense_network.h"
 #include "services/nn_worker/loader_buffer.h"
-#include "services/nn_worker/ranking.h"
 #include "services/nn_worker/train_report.h"
 #include "telemetry/metrics.h"
 #include "train/hosted_network.h"

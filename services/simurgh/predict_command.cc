@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "retrieval/training_ranking.h"
 #include "retrieval/version_ranking.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
@@ -31,7 +32,6 @@
 #include "report/importance.h"
 #include "report/report_json.h"
 #include "services/nn_worker/network_description.h"
-#include "services/nn_worker/ranking.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"

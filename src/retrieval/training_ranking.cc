@@ -1,4 +1,4 @@
-#include "services/nn_worker/ranking.h"
+#include "retrieval/training_ranking.h"
 
 #include <algorithm>
 #include <limits>
