@@ -34,37 +34,6 @@ const GaugeFamily kItemsLoadSeconds("simurgh_serve_items_load_seconds",
 constexpr std::chrono::seconds kRetry{10};
 constexpr size_t kDefaultCandidates = 10;  // For each item that is answered.
 
-// Returns the bits of the positions that pass all filters.
-// Errors: INVALID_ARGUMENT for an unknown column.
-StatusOr<std::vector<uint64_t>> AllowedBits(const std::vector<ItemColumn>& columns, size_t items,
-                                            const std::vector<RecommendRequest::Filter>& filters) {
-  std::vector<uint64_t> allowed;
-  for (const RecommendRequest::Filter& filter : filters) {
-    const auto column = std::ranges::find(columns, filter.column, &ItemColumn::name);
-    if (column == columns.end()) {
-      std::vector<std::string> names;
-      for (const ItemColumn& one : columns) names.push_back(one.name);
-      return absl::InvalidArgumentError(
-          absl::StrCat("filter: column ", Shown(filter.column), " is not in the item file; ",
-                       NearestRemedy("column", filter.column, names)));
-    }
-    std::vector<uint8_t> passes(column->values.size());
-    for (size_t i = 0; i < passes.size(); ++i) {
-      passes[i] = std::ranges::find(filter.values, column->values[i]) != filter.values.end();
-    }
-    std::vector<uint64_t> bits((items + 63) / 64);
-    for (size_t item = 0; item < items; ++item) {
-      bits[item / 64] |= uint64_t{passes[column->codes[item]]} << (item % 64);
-    }
-    if (allowed.empty()) {
-      allowed = std::move(bits);
-    } else {
-      for (size_t i = 0; i < bits.size(); ++i) allowed[i] &= bits[i];
-    }
-  }
-  return allowed;
-}
-
 Status BadRowsError(const ScoredRows& scored) {
   Problems problems;
   for (const RowProblem& problem : scored.problems) {
@@ -387,7 +356,7 @@ void ItemRecommender::Recommend(std::shared_ptr<const ServedItems> items, Recomm
 void ItemRecommender::Search(std::unique_ptr<Call> call, const ScoredRows& users) {
   const Loaded& loaded = *call->view->loaded;
   const StatusOr<std::vector<uint64_t>> allowed =
-      AllowedBits(loaded.columns, loaded.ids.size(), call->request.filters);
+      PositionsThatPass(call->request.filters, loaded.columns, loaded.ids.size());
   if (!allowed.ok()) return std::move(call->done)(allowed.status());
   StatusOr<std::vector<std::vector<FoundItem>>> found =
       loaded.index.Search({users.probabilities.data(), call->rows, loaded.index.dim()}, call->count,
@@ -455,9 +424,7 @@ void ItemRecommender::Rank(std::unique_ptr<Call> call, std::vector<std::vector<F
         next += labels;
       }
       std::erase_if(of_user, [](const FoundItem& item) { return std::isnan(item.score); });
-      std::ranges::sort(of_user, [](const FoundItem& a, const FoundItem& b) {
-        return a.score != b.score ? a.score > b.score : a.position < b.position;
-      });
+      std::ranges::sort(of_user, IsBetter);
       of_user.resize(std::min<size_t>(of_user.size(), call->request.k));
       ranked += of_user.size();
       Recommendations::OfUser& user = recommended.users.emplace_back();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "retrieval/item_columns.h"
 
 #include "base/status.h"
 #include "predict/model_version.h"
@@ -18,19 +19,13 @@ namespace simurgh {
 
 // Users, and which items to recommend to them.
 struct RecommendRequest {
-  // Items whose cell of a column has one of the values.
-  struct Filter {
-    std::string column;
-    std::vector<std::string> values;
-  };
-
   // Maximum of k and of candidates.
   static constexpr uint32_t kMost = 10'000;
 
   PredictRequest users;
   uint32_t k = 10;
   std::vector<std::string> exclude;  // Items that are not recommended, by id.
-  std::vector<Filter> filters;       // All must hold.
+  std::vector<CellFilter> filters;   // All must hold.
   // Number of items that a ranking model gets for each user. Nothing: a default.
   std::optional<uint32_t> candidates;
   std::optional<bool> rank;  // Whether a ranking model is used. Nothing: if there is one.

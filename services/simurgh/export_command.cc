@@ -348,8 +348,8 @@ constexpr char kVectorsNotes[] =
     R"(Writes the vectors of a model of two towers, for an index of nearest neighbours. The
 input has a row an item (--tower user: a row a user), and the columns of that tower, by name. FILE
 ends in .npz, .safetensors, .parquet or .csv. It has `ids` and `vectors` [rows, dim], f32. In .npz
-and .parquet ids are int64 if all are integers, else texts. In .safetensors they are U64, or else `ids.bytes` with
-`ids.offsets`. A line of CSV has the id and "[x,y,...]".
+and .parquet ids are int64 if all are integers, else texts. In .safetensors they are U64, or else
+`ids.bytes` with `ids.offsets`. A line of CSV has the id and "[x,y,...]".
 
 The dot product of a user's and an item's vector is what simurgh predict writes. So an index of
 inner products finds the items that the model ranks first.
@@ -367,12 +367,7 @@ StatusOr<std::string> IdColumn(const ClusterConfig& config, TowerSide side,
   const std::string& of_config = side == TowerSide::kItem ? items.id : items.user;
   if (!of_config.empty()) return of_config;
   SIMURGH_ASSIGN_OR_RETURN(const std::string tower, TowerOf(config, side));
-  const std::vector<std::string> read = ColumnsOfTower(config, tower);
-  std::vector<std::string> ids;
-  for (const ColumnConfig& column : config.data.columns) {
-    const bool is_read = std::ranges::find(read, column.name) != read.end();
-    if (is_read && column.kind == ColumnConfig::Kind::kId) ids.push_back(column.name);
-  }
+  const std::vector<std::string> ids = IdColumnsOfTower(config, tower);
   if (ids.size() == 1) return ids[0];
   return OptionProblem(
       absl::StrCat("--id is missing; the tower reads ", ids.empty() ? "no id column" : "several: ",

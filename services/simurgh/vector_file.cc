@@ -18,11 +18,6 @@
 namespace simurgh {
 namespace {
 
-template <typename T>
-std::span<const std::byte> BytesOf(std::span<const T> values) {
-  return std::as_bytes(values);
-}
-
 // Returns the code points of UTF-8; bytes that are no UTF-8 become U+FFFD.
 std::vector<uint32_t> CodePoints(std::string_view text) {
   constexpr uint32_t kReplacement = 0xFFFD;
@@ -53,7 +48,7 @@ Status WriteNpz(const std::string& path, std::span<const std::string> ids,
   const std::vector<int64_t> integers = IntegersOf(ids);
   if (integers.size() == ids.size()) {
     writer.Begin({"ids", DType::kU64, {ids.size()}}, "<i8");
-    writer.Write(BytesOf(std::span(integers)));
+    writer.Write(std::as_bytes(std::span(integers)));
   } else {
     size_t width = 1;
     for (const std::string& id : ids) width = std::max(width, CodePoints(id).size());
@@ -61,11 +56,11 @@ Status WriteNpz(const std::string& path, std::span<const std::string> ids,
     for (const std::string& id : ids) {
       std::vector<uint32_t> points = CodePoints(id);
       points.resize(width);
-      writer.Write(BytesOf(std::span<const uint32_t>(points)));
+      writer.Write(std::as_bytes(std::span(points)));
     }
   }
   writer.Begin({"vectors", DType::kF32, {ids.size(), dim}});
-  writer.Write(BytesOf(vectors));
+  writer.Write(std::as_bytes(vectors));
   return writer.Finish();
 }
 
@@ -88,13 +83,12 @@ Status WriteTensors(const std::string& path, std::span<const std::string> ids,
     tensors.push_back({"ids.offsets", DType::kU64, {offsets.size()}});
   }
   SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer, TensorFileWriter::Create(path, tensors, {}));
-  SIMURGH_RETURN_IF_ERROR(writer.Write("vectors", BytesOf(vectors)));
+  SIMURGH_RETURN_IF_ERROR(writer.Write("vectors", std::as_bytes(vectors)));
   if (are_integers) {
-    SIMURGH_RETURN_IF_ERROR(writer.Write("ids", BytesOf(std::span(integers))));
+    SIMURGH_RETURN_IF_ERROR(writer.Write("ids", std::as_bytes(std::span(integers))));
   } else {
-    SIMURGH_RETURN_IF_ERROR(writer.Write("ids.bytes", BytesOf(std::span<const char>(bytes))));
-    SIMURGH_RETURN_IF_ERROR(
-        writer.Write("ids.offsets", BytesOf(std::span<const uint64_t>(offsets))));
+    SIMURGH_RETURN_IF_ERROR(writer.Write("ids.bytes", std::as_bytes(std::span(bytes))));
+    SIMURGH_RETURN_IF_ERROR(writer.Write("ids.offsets", std::as_bytes(std::span(offsets))));
   }
   return writer.Finish().status();
 }

@@ -74,6 +74,16 @@ std::vector<std::string> ColumnsOfTower(const ClusterConfig& config, const std::
   return names;
 }
 
+std::vector<std::string> IdColumnsOfTower(const ClusterConfig& config, const std::string& tower) {
+  const std::vector<std::string> read = ColumnsOfTower(config, tower);
+  std::vector<std::string> ids;
+  for (const ColumnConfig& column : config.data.columns) {
+    const bool is_read = std::ranges::find(read, column.name) != read.end();
+    if (is_read && column.kind == ColumnKind::kId) ids.push_back(column.name);
+  }
+  return ids;
+}
+
 void LinkItems(ClusterConfig* config, Diagnostics* diagnostics) {
   ItemsConfig& items = config->data.items;
   if (items.files.empty()) return;
@@ -97,12 +107,7 @@ void LinkItems(ClusterConfig* config, Diagnostics* diagnostics) {
     std::ranges::sort(items.top);
   }
   if (!items.id.empty()) return;
-  std::vector<std::string> ids;
-  const std::vector<std::string> read = ColumnsOfTower(*config, towers->item);
-  for (const ColumnConfig& column : config->data.columns) {
-    const bool is_read = std::ranges::find(read, column.name) != read.end();
-    if (is_read && column.kind == ColumnKind::kId) ids.push_back(column.name);
-  }
+  const std::vector<std::string> ids = IdColumnsOfTower(*config, towers->item);
   if (ids.size() == 1) {
     items.id = ids[0];
   } else if (ids.empty()) {

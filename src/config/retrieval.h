@@ -21,4 +21,7 @@ std::optional<TwoTowers> TwoTowersOf(const ClusterConfig& config);
 // the data.
 std::vector<std::string> ColumnsOfTower(const ClusterConfig& config, const std::string& tower);
 
+// Returns those of the columns that have ids.
+std::vector<std::string> IdColumnsOfTower(const ClusterConfig& config, const std::string& tower);
+
 }  // namespace simurgh

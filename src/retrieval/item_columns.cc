@@ -11,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "retrieval/tower_data.h"
 
+#include "base/text.h"
+#include "config/nearest.h"
 #include "config/retrieval.h"
 #include "data/reading/csv_cells.h"
 #include "data/reading/json_events.h"
@@ -90,6 +92,36 @@ ItemColumn::ItemColumn(std::string column, const std::vector<std::string>& texts
   }
 }
 
+StatusOr<std::vector<uint64_t>> PositionsThatPass(const std::vector<CellFilter>& filters,
+                                                  const std::vector<ItemColumn>& columns,
+                                                  size_t items) {
+  std::vector<uint64_t> allowed;
+  for (const CellFilter& filter : filters) {
+    const auto column = std::ranges::find(columns, filter.column, &ItemColumn::name);
+    if (column == columns.end()) {
+      std::vector<std::string> names;
+      for (const ItemColumn& one : columns) names.push_back(one.name);
+      return absl::InvalidArgumentError(
+          absl::StrCat("filter: column ", Quoted(filter.column), " is not in the item file; ",
+                       NearestRemedy("column", filter.column, names)));
+    }
+    std::vector<uint8_t> passes(column->values.size());
+    for (size_t i = 0; i < passes.size(); ++i) {
+      passes[i] = std::ranges::find(filter.values, column->values[i]) != filter.values.end();
+    }
+    std::vector<uint64_t> bits((items + 63) / 64);
+    for (size_t item = 0; item < items; ++item) {
+      bits[item / 64] |= uint64_t{passes[column->codes[item]]} << (item % 64);
+    }
+    if (allowed.empty()) {
+      allowed = std::move(bits);
+    } else {
+      for (size_t i = 0; i < bits.size(); ++i) allowed[i] &= bits[i];
+    }
+  }
+  return allowed;
+}
+
 StatusOr<std::vector<std::string>> ItemColumnsIn(const ClusterConfig& config,
                                                  const std::string& file) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string tower, TowerOf(config, TowerSide::kItem));
@@ -119,12 +151,7 @@ StatusOr<std::string> ItemIdColumn(const ClusterConfig& config, const std::strin
   if (!given.empty()) return given;
   if (!config.data.items.id.empty()) return config.data.items.id;
   SIMURGH_ASSIGN_OR_RETURN(const std::string tower, TowerOf(config, TowerSide::kItem));
-  const std::vector<std::string> read = ColumnsOfTower(config, tower);
-  std::vector<std::string> ids;
-  for (const ColumnConfig& column : config.data.columns) {
-    const bool is_read = std::ranges::find(read, column.name) != read.end();
-    if (is_read && column.kind == ColumnConfig::Kind::kId) ids.push_back(column.name);
-  }
+  const std::vector<std::string> ids = IdColumnsOfTower(config, tower);
   if (ids.size() == 1) return ids.front();
   return absl::InvalidArgumentError(
       ids.empty()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,18 @@ struct ItemColumn {
 
   const std::string& text(size_t item) const { return values[codes[item]]; }
 };
+
+// Items whose cell of a column has one of the values.
+struct CellFilter {
+  std::string column;
+  std::vector<std::string> values;
+};
+
+// Returns a bit for each item, set if it passes all filters; empty if there is none.
+// columns: of the items. Errors: INVALID_ARGUMENT for an unknown column.
+StatusOr<std::vector<uint64_t>> PositionsThatPass(const std::vector<CellFilter>& filters,
+                                                  const std::vector<ItemColumn>& columns,
+                                                  size_t items);
 
 // Returns the names of the columns in a file of items: those of the model's data by their names
 // there, and others. Of JSON those of the first row. Of Parquet and Arrow those of the item's tower

@@ -22,11 +22,6 @@ namespace {
 constexpr size_t kQueriesAtOnce = 32;  // Their block of scores stays in a core's second cache.
 constexpr float kMostRounded = 127;
 
-// Returns whether `a` comes before `b` in an answer.
-bool IsBetter(const FoundItem& a, const FoundItem& b) {
-  return a.score != b.score ? a.score > b.score : a.position < b.position;
-}
-
 // The best items of those that were offered, in ascending order of positions.
 class BestItems {
  public:

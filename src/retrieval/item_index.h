@@ -21,6 +21,11 @@ struct FoundItem {
   bool operator==(const FoundItem&) const = default;
 };
 
+// Returns whether `a` comes before `b` in an answer.
+inline bool IsBetter(const FoundItem& a, const FoundItem& b) {
+  return a.score != b.score ? a.score > b.score : a.position < b.position;
+}
+
 // The items that a search may return.
 struct ItemFilter {
   std::span<const uint64_t> allowed = {};   // A bit for each position; empty: all are allowed.

@@ -222,7 +222,7 @@ void AwaitItems(const ModelServer& server, double items) {
 TEST_CASE("Recommended items are those of the highest predictions") {
   Models models;
   models.TrainTowers(60);
-  const std::vector<User> users = {UserOf(0), UserOf(17), {"nobody", "33"}};
+  const std::vector<User> users = {UserOf(0), UserOf(17), {"stranger", "33"}};
   const std::vector<Scores> scores = models.Predicted(models.towers, users);
   const std::string precision = GENERATE("f32", "int8");
   ModelServer server(models.towers, {"serving.item_precision=" + precision, "serving.item_id=item"},

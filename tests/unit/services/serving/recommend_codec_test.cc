@@ -27,7 +27,7 @@ std::string RecommendText(const std::string& body) {
   if (!request->exclude.empty()) {
     absl::StrAppend(&text, " exclude=", absl::StrJoin(request->exclude, ","));
   }
-  for (const RecommendRequest::Filter& filter : request->filters) {
+  for (const CellFilter& filter : request->filters) {
     absl::StrAppend(&text, " ", filter.column, "=", absl::StrJoin(filter.values, "|"));
   }
   if (request->candidates) absl::StrAppend(&text, " candidates=", *request->candidates);
