@@ -248,8 +248,10 @@ rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress) {
     files.push_back(wire::CreateSavedFile(builder, path, file.bytes, file.hash));
   }
   const auto all_files = builder.CreateVector(files);
-  return {builder, wire::CreateSaveRowsResponse(builder, progress.done, progress.rows,
-                                                progress.all_rows, all_files, progress.bytes)};
+  const auto evicted = builder.CreateVector(progress.evicted);
+  return {builder,
+          wire::CreateSaveRowsResponse(builder, progress.done, progress.rows, progress.all_rows,
+                                       all_files, progress.bytes, evicted)};
 }
 
 SaveProgress Decode(const wire::SaveRowsResponse& response) {
@@ -257,6 +259,9 @@ SaveProgress Decode(const wire::SaveRowsResponse& response) {
                         .rows = response.rows(),
                         .all_rows = response.all_rows(),
                         .bytes = response.bytes()};
+  if (response.evicted() != nullptr) {
+    progress.evicted.assign(response.evicted()->begin(), response.evicted()->end());
+  }
   if (response.files() == nullptr) return progress;
   for (const auto* file : *response.files()) {
     progress.files.push_back({file->path()->str(), file->bytes(), file->hash()});

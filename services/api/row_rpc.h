@@ -76,6 +76,9 @@ struct SaveProgress {
   uint64_t all_rows = 0;         // Number of rows to write; 0 until known.
   uint64_t bytes = 0;            // Size of all files of a save.
   std::vector<ModelFile> files;  // Empty until done. Paths are relative to the folder.
+  // Rows that each table had evicted when the save began, since the server's start. Empty for a
+  // load.
+  std::vector<uint64_t> evicted = {};
 };
 
 // A parameter server: the server itself or a client of another process.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -366,7 +367,8 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
     return RowTask::Work{
         .run = [this, call,
                 notes](RowTask::Progress& progress) { return Write(call, *notes, progress); },
-        .bytes = notes->bytes};
+        .bytes = notes->bytes,
+        .evicted = notes->evicted};
   });
 }
 
@@ -391,7 +393,9 @@ RowSaver::Notes RowSaver::Begin(const SaveRowsCall& call) {
     own.BeginCopy(memory_, base);
     Noted& noted = notes.partitions[p];
     for (uint32_t t = 0; t < own.table_count(); ++t) {
-      noted.rows.push_back(own.table(t).stats().rows);
+      const TableStats stats = own.table(t).stats();
+      noted.rows.push_back(stats.rows);
+      noted.evicted.push_back(stats.evicted);
       noted.sketches.push_back(own.table(t).sketches());
       auto& sketches = noted.admission.emplace_back();
       sketches.resize(Table::AdmissionTensors(tables_[t], 0).size());
@@ -400,6 +404,10 @@ RowSaver::Notes RowSaver::Begin(const SaveRowsCall& call) {
       memory_.Take(BytesOf(sketches));
     }
   });
+  notes.evicted.resize(tables_.size());
+  for (const Noted& noted : notes.partitions) {
+    std::ranges::transform(noted.evicted, notes.evicted, notes.evicted.begin(), std::plus());
+  }
   NoteChanges(notes);
   PlanFiles(call, notes);
   return notes;

@@ -50,6 +50,7 @@ class RowSaver {
   // The state of a partition when a save begins. All vectors are indexed by table.
   struct Noted {
     std::vector<uint64_t> rows;
+    std::vector<uint64_t> evicted;
     std::vector<uint64_t> copied_rows;           // Rows to write.
     std::vector<std::vector<uint64_t>> removed;  // Removed ids; empty unless the save is a delta.
     std::vector<uint64_t> sketches;
@@ -72,6 +73,7 @@ class RowSaver {
     std::vector<bool> is_delta;     // One per table.
     std::vector<TablePlan> tables;  // One per table.
     uint64_t bytes = 0;             // Size of all files.
+    std::vector<uint64_t> evicted;  // See SaveProgress.
   };
   class Writer;
 

@@ -36,12 +36,17 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
     if (earlier_.size() > kEarlierNames) earlier_.pop_front();
     done_ = false;
     bytes_ = work.bytes;
+    evicted_ = work.evicted;
     progress_.rows = progress_.all_rows = 0;
     progress_.stopped = false;
     join_ = start_([this, work = std::move(work)] { Run(work); });
   }
-  SaveProgress progress{
-      .done = done_, .rows = progress_.rows, .all_rows = progress_.all_rows, .bytes = bytes_};
+  SaveProgress progress{.done = done_,
+                        .rows = progress_.rows,
+                        .all_rows = progress_.all_rows,
+                        .bytes = bytes_,
+                        .files = {},
+                        .evicted = evicted_};
   if (!done_) return progress;
   SIMURGH_ASSIGN_OR_RETURN(progress.files, result_);
   return progress;

@@ -92,7 +92,8 @@ class RowTask {
   struct Work {
     // Returns the files that it has written.
     std::function<StatusOr<std::vector<ModelFile>>(Progress& progress)> run;
-    uint64_t bytes = 0;  // Size of these files.
+    uint64_t bytes = 0;                  // Size of these files.
+    std::vector<uint64_t> evicted = {};  // See SaveProgress.
   };
 
   explicit RowTask(TaskStarter start) : start_(std::move(start)) {}
@@ -122,6 +123,7 @@ class RowTask {
   std::deque<std::string> earlier_ ABSL_GUARDED_BY(mutex_);  // Names of earlier works.
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<uint64_t> evicted_ ABSL_GUARDED_BY(mutex_);
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();
   std::function<void()> join_ ABSL_GUARDED_BY(mutex_);  // Empty before the first work.
 };

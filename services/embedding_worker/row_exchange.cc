@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -237,6 +238,8 @@ rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(
     all.all_rows += progress.all_rows;
     all.bytes += progress.bytes;
     std::ranges::move(progress.files, std::back_inserter(all.files));
+    all.evicted.resize(std::max(all.evicted.size(), progress.evicted.size()));
+    std::ranges::transform(progress.evicted, all.evicted, all.evicted.begin(), std::plus());
     co_return absl::OkStatus();
   };
   std::vector<rpc::awaitable<Status>> tasks;

@@ -123,8 +123,9 @@ void History::Add(uint64_t step, EvaluationSet set, const EvaluationResult& resu
 }
 
 void History::Add(const SavedCheckpoint& saved, double seconds) {
-  Write("checkpoint", saved.step,
-        {{"seconds", seconds}, {"bytes", saved.bytes}, {"rows", Json(saved.table_rows)}});
+  Json line = {{"seconds", seconds}, {"bytes", saved.bytes}, {"rows", Json(saved.table_rows)}};
+  if (!saved.evicted.empty()) line["evicted"] = Json(saved.evicted);
+  Write("checkpoint", saved.step, line);
 }
 
 void History::Add(const TrainResult& result, uint64_t max_steps) {

@@ -354,6 +354,9 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
       .folder = published->folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
   for (const ModelFile& file : published->manifest.files) saved.bytes += file.bytes;
   if (auto counted = CountRows(*published); counted.ok()) saved.table_rows = *std::move(counted);
+  for (size_t t = 0; t < std::min(rows.evicted.size(), config_.tables.size()); ++t) {
+    if (rows.evicted[t] > 0) saved.evicted[config_.tables[t].name] = rows.evicted[t];
+  }
   const double seconds = std::chrono::duration<double>(environment_.now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);

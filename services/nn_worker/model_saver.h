@@ -111,6 +111,8 @@ struct SavedCheckpoint {
   uint64_t bytes = 0;
   // Rows that each table has, also of a delta, which has fewer. Empty if they cannot be read.
   std::map<std::string, uint64_t> table_rows = {};
+  // Rows that the servers have evicted since their start, for each table that evicts.
+  std::map<std::string, uint64_t> evicted = {};
 };
 
 // Writes the model of a run into checkpoint.directory: rank 0 the dense weights and the manifest,

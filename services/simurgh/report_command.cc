@@ -129,6 +129,7 @@ Status DescribeModel(const Checkpoint& checkpoint, const ClusterConfig& config,
   for (const ModelFile& file : manifest.files) report.files.emplace_back(file.path, file.bytes);
   SIMURGH_ASSIGN_OR_RETURN(report.tables, ReadTables(checkpoint, config));
   SIMURGH_ASSIGN_OR_RETURN(report.history, ReadHistory(absl::StrCat(model, "/history.jsonl")));
+  SetEvicted(report.history, manifest.step, report.tables);
   if (!report.history.EvaluationsOf(/*tests=*/false).empty()) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(TrainingHistory trial,
                            ReadHistory(absl::StrCat(TrialOf(model), "/history.jsonl")));

@@ -58,7 +58,8 @@ class Lines {
       history_.saves.push_back({.step = step,
                                 .seconds = NumberOf(line, "seconds"),
                                 .bytes = NumberOf(line, "bytes"),
-                                .rows = NumbersOf(line, "rows")});
+                                .rows = NumbersOf(line, "rows"),
+                                .evicted = NumbersOf(line, "evicted")});
     } else if (event == "start") {
       EndStart();
       history_.end.reset();

@@ -43,7 +43,8 @@ struct TrainingHistory {
     uint64_t step = 0;
     double seconds = kUnknown;
     double bytes = kUnknown;
-    std::map<std::string, double> rows = {};  // Rows of each table.
+    std::map<std::string, double> rows = {};     // Rows of each table.
+    std::map<std::string, double> evicted = {};  // Since the servers' start; only tables that do.
   };
   struct End {
     uint64_t step = 0;

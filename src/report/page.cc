@@ -647,16 +647,18 @@ void Page::Tables() {
   Head("Tables and columns");
   if (!report_.tables.empty()) {
     Add("<h3>Tables of embeddings</h3>\n");
-    HtmlTable table(
-        {"Table", "Rows", "Dim", "Size", "Mean norm", "Median norm", "1 % of norms above"});
+    HtmlTable table({"Table", "Rows", "Evicted", "Dim", "Size", "Mean norm", "Median norm",
+                     "1 % of norms above"});
     for (const TableReport& one : report_.tables) {
-      table.AddRow({Escaped(one.name), CountHtml(one.rows), CountHtml(one.dim),
+      table.AddRow({Escaped(one.name), CountHtml(one.rows),
+                    one.evicted ? CountHtml(*one.evicted) : "–", CountHtml(one.dim),
                     BytesText(static_cast<double>(one.bytes)), NumberHtml(one.mean_norm),
                     NumberHtml(one.median_norm), NumberHtml(one.high_norm)});
     }
     Add(table.Finish());
-    Add("<p class=\"soft\">The size has the state of the optimizer. Norms near 0 are rows that "
-        "training has hardly changed.</p>\n");
+    Add("<p class=\"soft\">A table evicts rows that it has no room for, or whose time "
+        "is over; they count since the servers' start. The size has the state of the optimizer. "
+        "Norms near 0 are rows that training has hardly changed.</p>\n");
   }
   if (!report_.ids.empty()) {
     Add("<h3>Ids of the rows</h3>\n");

@@ -172,7 +172,8 @@ Json HistoryJson(const TrainingHistory& history) {
     return Json{{"step", one.step},
                 {"seconds", NumberOf(one.seconds)},
                 {"bytes", NumberOf(one.bytes)},
-                {"rows", NumbersOf(one.rows)}};
+                {"rows", NumbersOf(one.rows)},
+                {"evicted", NumbersOf(one.evicted)}};
   });
   if (history.end) {
     json["end"] = {{"step", history.end->step}, {"reason", history.end->reason}};
@@ -260,13 +261,15 @@ std::string ReportJson(const Report& report) {
     return SegmentsJson(segments, report.labels);
   });
   json["tables"] = ListOf(report.tables, [](const TableReport& table) {
-    return Json{{"name", table.name},
+    Json one = {{"name", table.name},
                 {"dim", table.dim},
                 {"rows", table.rows},
                 {"bytes", table.bytes},
                 {"mean_norm", NumberOf(table.mean_norm)},
                 {"median_norm", NumberOf(table.median_norm)},
                 {"high_norm", NumberOf(table.high_norm)}};
+    if (table.evicted) one["evicted"] = *table.evicted;
+    return one;
   });
   json["numbers"] = ListOf(report.numbers, [](const NumberDrift& drift) {
     Json one = {{"column", drift.column},

@@ -57,4 +57,14 @@ StatusOr<std::vector<TableReport>> ReadTables(const Checkpoint& checkpoint,
   return tables;
 }
 
+void SetEvicted(const TrainingHistory& history, uint64_t step, std::vector<TableReport>& tables) {
+  for (const TrainingHistory::Save& save : history.saves) {
+    if (save.step != step) continue;
+    for (TableReport& table : tables) {
+      const auto found = save.evicted.find(table.name);
+      table.evicted = found == save.evicted.end() ? 0 : static_cast<uint64_t>(found->second);
+    }
+  }
+}
+
 }  // namespace simurgh

@@ -1,5 +1,6 @@
 """Shapes of data on which training once diverged, or learned nothing without a word."""
 
+import json
 import re
 
 import numpy as np
@@ -96,12 +97,18 @@ def full_table():
         with open("full.yaml", "w") as file:
             file.write(cluster_yaml() + "data: {train: [full.csv], test: [full.csv], columns: "
                        "[{name: user, kind: id}, {name: label, kind: label}]}\n"
-                       f"tables: [{{name: user, capacity_rows: {capacity}}}]\nmodel: wide_deep\n")
+                       f"tables: [{{name: user, capacity_rows: {capacity}}}]\nmodel: wide_deep\n"
+                       f"checkpoint: {{directory: full-{capacity}}}\n")
         done = simurgh("train", "full.yaml")
         found = [line for line in done.err.splitlines() if "a full table evicts rows" in line]
         expect(len(found) == lines, f"capacity {capacity}: {found}")
         if lines:
             expect(f"table=user capacity_rows={capacity}" in "".join(found), found)
+        simurgh("report", f"full-{capacity}", "--json", "full.json", "--importance-rows", "0")
+        with open("full.json") as file:
+            evicted = {table["name"]: table["evicted"] for table in json.load(file)["tables"]}
+        users = len(set(user))
+        expect(evicted["user"] >= users - capacity if lines else evicted["user"] == 0, f"{capacity}: {evicted}")
 
 
 def doubtful():

@@ -82,6 +82,7 @@ inline Report GoodReport() {
                     .dim = 8,
                     .rows = 34,
                     .bytes = 4'096,
+                    .evicted = 5,
                     .mean_norm = 0.4,
                     .median_norm = 0.35,
                     .high_norm = 0.9}};

@@ -26,7 +26,8 @@ TEST_CASE("A history has the events of its lines") {
       "\n"
       R"({"event":"validation","step":10,"time":2,"samples":20,"auc":0.71,"logloss":0.5})"
       "\n"
-      R"({"event":"checkpoint","step":10,"time":3,"seconds":0.5,"bytes":1000,"rows":{"site":7}})"
+      R"({"event":"checkpoint","step":10,"time":3,"seconds":0.5,"bytes":1000,"rows":{"site":7},)"
+      R"("evicted":{"site":3}})"
       "\n"
       R"({"event":"test","step":20,"time":4,"samples":20,"rmse":2.5})"
       "\n"
@@ -47,6 +48,7 @@ TEST_CASE("A history has the events of its lines") {
   REQUIRE(history.saves.size() == 1);
   CHECK(history.saves.front().bytes == 1000);
   CHECK(history.saves.front().rows.at("site") == 7);
+  CHECK(history.saves.front().evicted.at("site") == 3);
   REQUIRE(history.end);
   CHECK(history.end->reason == "early_stopping");
   CHECK(history.end->best_step == 10);
