@@ -656,9 +656,9 @@ void Page::Tables() {
                     NumberHtml(one.median_norm), NumberHtml(one.high_norm)});
     }
     Add(table.Finish());
-    Add("<p class=\"soft\">A table evicts rows that it has no room for, or whose time "
-        "is over; they count since the servers' start. The size has the state of the optimizer. "
-        "Norms near 0 are rows that training has hardly changed.</p>\n");
+    Add("<p class=\"soft\">A table evicts rows that it has no room for, and rows whose "
+        "time is over. Evicted rows count since the servers' start. The size has the state of the "
+        "optimizer. Norms near 0 are rows that training has hardly changed.</p>\n");
   }
   if (!report_.ids.empty()) {
     Add("<h3>Ids of the rows</h3>\n");
