@@ -333,6 +333,7 @@ StatusOr<ExitCode> MakeReport(const ReportOptions& options) {
   }
   report.findings = FindingsOf(report);
   report.headline = HeadlineOf(report);
+  report.course = CourseOf(report);
   if (json != nullptr) {
     SIMURGH_RETURN_IF_ERROR(json->Append(ReportJson(report) + "\n"));
     SIMURGH_RETURN_IF_ERROR(json->Finish());

@@ -138,7 +138,8 @@ std::string ChartSvg(const Chart& chart) {
       absl::StrCat(" transform=\"rotate(-90 11 ", Coordinate((kTop + bottom) / 2), ")\"").c_str());
   for (const ChartMark& mark : chart.marks) {
     if (mark.x < of_x.low || mark.x > of_x.high) continue;
-    svg += Line("mark", x(mark.x), kTop, x(mark.x), bottom, mark.title);
+    svg += Line(mark.is_chosen ? "mark chosen" : "mark", x(mark.x), kTop, x(mark.x), bottom,
+                mark.title);
   }
   if (chart.has_diagonal) {
     const double low = std::max(of_x.low, of_y.low);

@@ -40,6 +40,7 @@ struct ChartAxis {
 struct ChartMark {
   double x = 0;
   std::string title;
+  bool is_chosen = false;  // It stands out.
 };
 
 struct Chart {

@@ -49,6 +49,42 @@ std::string Named(const std::vector<std::string>& names) {
              : text;
 }
 
+// What chose the checkpoint: a metric of which more is better, or the loss.
+struct Criterion {
+  std::string metric;  // Empty: the loss.
+
+  // Returns the evaluation's score; a higher one is better. Minus infinity without one.
+  double ScoreOf(const TrainingHistory::Evaluation& evaluation) const {
+    const auto found = evaluation.metrics.find(metric);
+    const double score = metric.empty()                      ? -evaluation.loss()
+                         : found == evaluation.metrics.end() ? std::nan("")
+                                                             : found->second;
+    return std::isnan(score) ? -HUGE_VAL : score;
+  }
+  std::string ValueText(const TrainingHistory::Evaluation& evaluation) const {
+    return NumberText(metric.empty() ? -ScoreOf(evaluation) : ScoreOf(evaluation));
+  }
+  // Returns whether the second score is better by more than the noise of a validation.
+  bool IsClearlyBetter(double score, double than) const {
+    return metric.empty() ? -score < 0.98 * -than : score > than + 0.005;
+  }
+  bool IsBetter(double score, double than) const {
+    return metric.empty() ? -score < 0.995 * -than : score > than + 0.001;
+  }
+  const char* name() const {
+    return metric.empty() ? "loss" : metric == "auc" ? "AUC" : "AUC by group";
+  }
+};
+
+Criterion ChoosesBy(const Report& report) {
+  for (const char* key : {"checkpoint.best_by", "training.early_stopping.metric"}) {
+    const std::string metric = ValueOf(report, key);
+    if (metric == "auc" || metric == "group_auc") return {metric};
+    if (!metric.empty()) return {};
+  }
+  return {};
+}
+
 class Rules {
  public:
   explicit Rules(const Report& report) : report_(report), model_(ShellWord(report.folder)) {}
@@ -105,11 +141,6 @@ class Rules {
     const ColumnImportance& first = importance.columns.front();
     const double second = importance.columns[1].effects.front().auc.mean;
     const PermutationEffect& effect = first.effects.front().auc;
-    std::vector<std::string> words;
-    for (const std::string& column : first.columns) {
-      const auto header = report_.header_names.find(column);
-      words.push_back(header == report_.header_names.end() ? column : header->second);
-    }
     // Without the column the AUC is near that of chance, and no other column comes near to it.
     if (!(effect.interval.low > 0.7 * (auc - 0.5)) || second > 0.2 * effect.mean) return;
     findings_.push_back(
@@ -121,50 +152,24 @@ class Rules {
                          auc, effect.mean, second),
          "Check that the column is known when you predict. If it is known only after the label, "
          "leave it out.",
-         absl::StrCat("simurgh init DATA --skip ", ShellWord(absl::StrJoin(words, ",")))});
+         InitWithout(first.columns)});
   }
 
-  // What chose the checkpoint: a metric of which more is better, or the loss.
-  struct Criterion {
-    std::string metric;  // Empty: the loss.
-
-    // Returns the evaluation's score; a higher one is better. Minus infinity without one.
-    double ScoreOf(const TrainingHistory::Evaluation& evaluation) const {
-      const auto found = evaluation.metrics.find(metric);
-      const double score = metric.empty()                      ? -evaluation.loss()
-                           : found == evaluation.metrics.end() ? std::nan("")
-                                                               : found->second;
-      return std::isnan(score) ? -HUGE_VAL : score;
+  // Command that leaves columns out; they are named as in the files.
+  std::string InitWithout(const std::vector<std::string>& columns) const {
+    std::vector<std::string> words;
+    for (const std::string& column : columns) {
+      const auto header = report_.header_names.find(column);
+      words.push_back(header == report_.header_names.end() ? column : header->second);
     }
-    std::string ValueText(const TrainingHistory::Evaluation& evaluation) const {
-      return NumberText(metric.empty() ? -ScoreOf(evaluation) : ScoreOf(evaluation));
-    }
-    // Returns whether the second score is better by more than the noise of a validation.
-    bool IsClearlyBetter(double score, double than) const {
-      return metric.empty() ? -score < 0.98 * -than : score > than + 0.005;
-    }
-    bool IsBetter(double score, double than) const {
-      return metric.empty() ? -score < 0.995 * -than : score > than + 0.001;
-    }
-    const char* name() const {
-      return metric.empty() ? "loss" : metric == "auc" ? "AUC" : "AUC by group";
-    }
-  };
-
-  Criterion ChoosesBy() const {
-    for (const char* key : {"checkpoint.best_by", "training.early_stopping.metric"}) {
-      const std::string metric = ValueOf(report_, key);
-      if (metric == "auc" || metric == "group_auc") return {metric};
-      if (!metric.empty()) return {};
-    }
-    return {};
+    return absl::StrCat("simurgh init DATA --skip ", ShellWord(absl::StrJoin(words, ",")));
   }
 
   // The course of the validation.
   void Course() {
     const auto validations = report_.history.EvaluationsOf(/*tests=*/false);
     if (validations.size() < 2) return;
-    const Criterion by = ChoosesBy();
+    const Criterion by = ChoosesBy(report_);
     const auto score = [&by](const auto& one) { return by.ScoreOf(one); };
     const auto best = std::ranges::max_element(validations, {}, score);
     const auto& last = validations.back();
@@ -216,10 +221,10 @@ class Rules {
     const bool has_validation = !ValueOf(report_, "data.validation").empty();
     findings_.push_back(
         {is_high ? "too_high" : "too_low",
-         absl::StrFormat("Predictions%s are %.2f times too %s on average.", Of(report_, label),
-                         is_high ? ratio : 1 / ratio, is_high ? "high" : "low"),
-         absl::StrFormat("The mean prediction is %s, the share of positives %s. Their ratio is "
-                         "%s.",
+         absl::StrFormat("Predictions%s are %.1f %% too %s on average.", Of(report_, label),
+                         100 * std::abs(ratio - 1), is_high ? "high" : "low"),
+         absl::StrFormat("The mean prediction is %s, the share of positives %s. The first over the "
+                         "second is %s.",
                          NumberText(label.mean_prediction), NumberText(label.mean_label),
                          RangeText(interval)),
          has_validation ? "An update on new rows gives the model a new calibration."
@@ -313,6 +318,7 @@ class Rules {
     constexpr size_t kFewRows = 1'000;
     if (!report_.importance || report_.importance->rows < kFewRows) return;
     std::vector<std::string> columns;
+    std::vector<std::string> single;  // A group has several.
     size_t all = 0;
     for (const ColumnImportance& column : report_.importance->columns) {
       ++all;
@@ -320,18 +326,22 @@ class Rules {
         const PermutationEffect& loss = effects.loss;
         return std::isnan(loss.mean) || loss.interval.Holds(0) || loss.mean < 0;
       });
-      if (adds_nothing) columns.push_back(absl::StrJoin(column.columns, "+"));
+      if (!adds_nothing) continue;
+      columns.push_back(absl::StrJoin(column.columns, "+"));
+      single.insert(single.end(), column.columns.begin(), column.columns.end());
     }
     if (columns.empty() || columns.size() == all) return;
+    const bool is_one = columns.size() == 1;
     findings_.push_back(
         {"needless",
-         absl::StrCat(columns.size() == 1 ? "A column adds nothing: " : "Columns add nothing: ",
-                      Named(columns), "."),
-         absl::StrFormat("When their cells are permuted, the loss does not rise by more than the "
+         absl::StrCat(is_one ? "A column adds nothing: " : "Columns add nothing: ", Named(columns),
+                      "."),
+         absl::StrFormat("When %s cells are permuted, the loss does not rise by more than the "
                          "error of %d rows.",
-                         report_.importance->rows),
-         "Leave them out, test again, and compare the two models.",
-         absl::StrCat("simurgh report ", model_, " --compare OTHER")});
+                         is_one ? "its" : "their", report_.importance->rows),
+         absl::StrFormat("Leave %s out, and compare the two models by --compare.",
+                         is_one ? "it" : "them"),
+         InitWithout(single)});
   }
 
   void FewRows(const LabelReport& label) {
@@ -377,7 +387,9 @@ class Rules {
       waited += one.waited;
       ++count;
     }
-    if (count < 3 || !(waited / count > 0.4)) return;
+    // The time of a short training does not matter.
+    constexpr double kShort = 60;
+    if (count < 3 || !(waited / count > 0.4) || last.seconds < kShort) return;
     findings_.push_back(
         {"waiting",
          absl::StrFormat("Training has waited for embeddings for %.0f %% of its time.",
@@ -455,6 +467,41 @@ std::string HeadlineOf(const Report& report) {
   std::vector<std::string> all;
   for (const LabelReport& label : report.labels) all.push_back(HeadlineOf(report, label));
   return absl::StrJoin(all, " ");
+}
+
+std::string CourseOf(const Report& report) {
+  const auto validations = report.history.EvaluationsOf(/*tests=*/false);
+  if (report.history.empty()) return "";
+  if (validations.empty()) {
+    return "Training had no validation rows, so it does not show whether the model has learned its "
+           "rows by heart.";
+  }
+  const Criterion by = ChoosesBy(report);
+  const auto score = [&by](const auto& one) { return by.ScoreOf(one); };
+  const auto best = std::ranges::max_element(validations, {}, score);
+  const auto& last = validations.back();
+  const bool is_trial = !report.trial.empty();
+  const auto used =
+      is_trial ? best
+               : std::ranges::find(validations, report.step, &TrainingHistory::Evaluation::step);
+  std::string text = absl::StrFormat("The validation %s was best at step %d, %s", by.name(),
+                                     best->step, by.ValueText(*best));
+  if (best->step != last.step) {
+    absl::StrAppendFormat(&text, ", and %s at step %d, the last one", by.ValueText(last),
+                          last.step);
+  }
+  if (used == validations.end()) return text + ".";
+  if (is_trial) {
+    return text +
+           ". A second training read all rows, for the epochs up to that step, and gave this "
+           "model: overfitting does not show.";
+  }
+  if (used == best)
+    return text + ". The model is that of the best step: overfitting does not show.";
+  return absl::StrFormat(
+      "%s. The model is of step %d, with %s: it %s.", text, used->step, by.ValueText(*used),
+      by.IsClearlyBetter(score(*best), score(*used)) ? "has learned its training rows by heart"
+                                                     : "is hardly worse than the best one");
 }
 
 std::vector<Finding> FindingsOf(const Report& report) { return Rules(report).Run(); }

@@ -11,6 +11,10 @@ namespace simurgh {
 // is.
 std::string HeadlineOf(const Report& report);
 
+// Returns in a sentence or two how validation went, and whether overfitting shows; empty without a
+// history.
+std::string CourseOf(const Report& report);
+
 // Returns the next steps that follow from a report, the most important first. A rule fires only if
 // its evidence is clear: beyond the interval of a sample, and large enough to matter.
 //
@@ -28,7 +32,7 @@ std::string HeadlineOf(const Report& report);
 // needless        permuting columns changes no loss, by their intervals
 // few_rows        the interval of the AUC is wider than 0.04, or of the loss than a tenth of it
 // skipped_steps   steps of the training were skipped
-// waiting         training has waited for embeddings for 40 % of its time
+// waiting         training has waited for embeddings for 40 % of its time, of at least a minute
 std::vector<Finding> FindingsOf(const Report& report);
 
 }  // namespace simurgh

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -137,6 +139,7 @@ void Page::Summary() {
   }
   absl::StrAppend(&html_, "<p class=\"soft\">", Escaped(line), ".</p>\n");
   absl::StrAppend(&html_, "<p class=\"headline\">", Escaped(report_.headline), "</p>\n");
+  if (!report_.course.empty()) Add(Paragraph(report_.course));
   if (!report_.input_problem.empty()) Add(Paragraph(report_.input_problem));
   for (const LabelReport& label : report_.labels) Facts(label);
   if (report_.input && report_.input->has_labels) {
@@ -173,8 +176,8 @@ void Page::Facts(const LabelReport& label) {
     fact("AUC", NumberHtml(label.metrics.auc), IntervalHtml(intervals.auc));
     fact("Log loss", NumberHtml(label.metrics.log_loss), IntervalHtml(intervals.log_loss));
     fact("Log loss of a constant", NumberHtml(label.metrics.constant_log_loss),
-         "the share of positives");
-    fact("Prediction over label", NumberHtml(label.metrics.calibration),
+         "that predicts the share of positives");
+    fact("Mean prediction / share of positives", NumberHtml(label.metrics.calibration),
          IntervalHtml(intervals.calibration));
     fact("Rows", CountHtml(label.rows), absl::StrCat(PercentHtml(label.mean_label), " positive"));
   }
@@ -268,6 +271,23 @@ std::string RatesOf(const TrainingHistory& history) {
                 table);
 }
 
+// Removes the first points, at most a tenth, as long as they are far from all others: they would
+// leave no room for these. Returns whether there were any.
+bool LeaveOutStart(std::vector<ChartPoint>& points) {
+  constexpr double kFar = 0.5;  // Share of the range of the others.
+  const size_t most = (points.size() + 9) / 10;
+  if (points.size() < 5) return false;
+  const auto rest = std::span(points).subspan(most);
+  const auto [low, high] = std::ranges::minmax(rest, {}, &ChartPoint::y);
+  const double reach = kFar * (high.y - low.y);
+  size_t far = 0;
+  while (far < most && (points[far].y > high.y + reach || points[far].y < low.y - reach)) {
+    ++far;
+  }
+  points.erase(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(far));
+  return far > 0;
+}
+
 std::string Page::CurveOf(const std::string& title, const std::string& metric,
                           double TrainingHistory::Progress::* of_training) {
   ChartSeries training{.name = "training", .colour = 'a', .points = {}};
@@ -298,19 +318,31 @@ std::string Page::CurveOf(const std::string& title, const std::string& metric,
              absl::StrFormat("step %d: %s of %s rows", one.step, NumberText(found->second), rows)});
     add_row(static_cast<double>(one.step), rows, found->second);
   }
+  const bool leaves_out = LeaveOutStart(training.points);
   Chart chart{.title = absl::StrCat(title, " by step"),
               .x = {.title = "step"},
               .y = {.title = title},
               .series = {},
               .marks = EpochMarks(report_.history)};
+  const bool has_epochs = !chart.marks.empty();
+  const std::optional<uint64_t> best =
+      report_.history.end ? report_.history.end->best_step : std::optional<uint64_t>();
+  if (best) {
+    chart.marks.push_back({.x = static_cast<double>(*best),
+                           .title = absl::StrCat("step ", *best, " was best"),
+                           .is_chosen = true});
+  }
   for (ChartSeries& series : std::vector<ChartSeries>{training, validation, test}) {
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
   // A chart of a single point says nothing.
   if (training.points.size() < 2 && validation.points.size() < 2) return "";
   return Figure(title,
-                "Training is measured on rows before their step. Validation should get better with "
-                "it; where it turns, the model begins to learn rows by heart.",
+                absl::StrCat("Training is measured on rows that the model has not learned in this "
+                             "epoch. Where validation gets worse, the model learns rows by heart.",
+                             has_epochs ? " Dotted lines: an epoch begins." : "",
+                             best ? " Dashed line: the best step." : "",
+                             leaves_out ? " The first values are in the table alone." : ""),
                 ChartSvg(chart), table);
 }
 
@@ -324,7 +356,8 @@ void Page::Training() {
   std::string text;
   if (!report_.trial.empty()) {
     absl::StrAppend(&text, "The curves are of the first training, ", report_.trial,
-                    ", which found the number of epochs. ");
+                    ", which found the number of epochs. A second one read all rows as often, and "
+                    "gave this model. ");
   }
   if (history.end) {
     static const std::map<std::string, std::string> kReasons = {
@@ -709,8 +742,9 @@ void Page::Throughput() {
   Head("Speed of the training");
   const TrainingHistory::Progress& last = history.progress.back();
   std::string text = absl::StrFormat(
-      "Training took %s s for %s samples: %s a second, without evaluations.",
-      NumberText(last.seconds), NumberText(last.samples), NumberText(last.samples / last.seconds));
+      "%s took %s s for %s samples: %s a second, without evaluations.",
+      report_.trial.empty() ? "Training" : "The first training", NumberText(last.seconds),
+      NumberText(last.samples), NumberText(last.samples / last.seconds));
   if (!waited.points.empty()) {
     const double share = waited_sum / static_cast<double>(waited.points.size());
     absl::StrAppend(

@@ -27,7 +27,8 @@ inline constexpr char kPageStyle[] = R"(
   ol.next{padding-left:1.4rem;max-width:46rem}
   ol.next li{margin:.75rem 0;overflow-wrap:anywhere}
   code{font:.85em/1.4 ui-monospace,SFMono-Regular,"Liberation Mono",monospace;background:var(--tint);
-  padding:.1em .3em;border-radius:3px;overflow-wrap:anywhere}
+  padding:.1em .3em;border-radius:3px;display:inline-block;max-width:100%;overflow-x:auto;
+  white-space:nowrap;vertical-align:bottom}
   .plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:1.25rem}
   figure{margin:0;min-width:0;max-width:34rem}
   figure svg{width:100%;height:auto;display:block}
@@ -35,6 +36,7 @@ inline constexpr char kPageStyle[] = R"(
   svg text{fill:var(--soft);font-size:11px}
   .grid{stroke:var(--rule);stroke-width:.7}
   .mark{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 3}
+  .chosen{stroke:var(--ink);stroke-width:1.3;stroke-dasharray:7 3}
   .ideal{stroke:var(--soft);stroke-width:1}
   .line{fill:none;stroke-width:1.8;stroke-linejoin:round}
   .dashed{stroke-dasharray:6 3}
@@ -52,7 +54,7 @@ inline constexpr char kPageStyle[] = R"(
   vertical-align:top;font-weight:400;white-space:nowrap}
   thead th{color:var(--soft);vertical-align:bottom}
   th:first-child{text-align:left;min-width:6rem;max-width:22rem;white-space:normal;
-  overflow-wrap:break-word}
+  overflow-wrap:break-word;position:sticky;left:0;background:var(--paper)}
   table.texts td{text-align:left;white-space:normal;overflow-wrap:anywhere}
   details{margin:.35rem 0}
   summary{color:var(--soft);font-size:.875rem;cursor:pointer}

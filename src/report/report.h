@@ -90,6 +90,7 @@ struct Report {
   std::vector<IdDrift> ids;
   std::optional<ComparedModel> compared;
   std::string headline;
+  std::string course;  // How validation went; may be empty.
   std::vector<Finding> findings;
 };
 

@@ -233,7 +233,8 @@ std::string ReportJson(const Report& report) {
                {"step", report.step},
                {"samples", report.samples},
                {"step_time", NumberOf(report.step_time)},
-               {"headline", report.headline}};
+               {"headline", report.headline},
+               {"course", report.course}};
   json["findings"] = ListOf(report.findings, [](const Finding& finding) {
     return Json{{"id", finding.id},
                 {"what", finding.what},

@@ -32,7 +32,7 @@ Status ReadNorms(const Checkpoint& checkpoint, TableReport& table) {
   if (norms.empty()) return absl::OkStatus();
   std::ranges::sort(norms);
   for (const double norm : norms) table.mean_norm += norm / static_cast<double>(norms.size());
-  table.median_norm = norms[norms.size() / 2];
+  table.median_norm = (norms[(norms.size() - 1) / 2] + norms[norms.size() / 2]) / 2;
   table.high_norm = norms[norms.size() * 99 / 100];
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@ namespace simurgh {
 namespace {
 
 using Catch::Contains;
+using Catch::EndsWith;
 using testing::GoodReport;
 
 std::vector<std::string> IdsOf(const Report& report) {
@@ -78,14 +79,14 @@ TEST_CASE("Each rule fires in its case, and no other one does") {
              report.labels[0].intervals.calibration = {1.2, 1.3};
              report.segments.clear();
            },
-           "1.25 times too high"},
+           "25.0 % too high"},
       Case{"too_low",
            [](Report& report) {
              report.labels[0].metrics.calibration = 0.5;
              report.labels[0].intervals.calibration = {0.45, 0.55};
              report.segments.clear();
            },
-           "2.00 times too low"},
+           "50.0 % too low"},
       Case{"too_low",
            [](Report& report) {
              report.config.emplace_back("data.validation", "[\"valid.csv\"]");
@@ -120,6 +121,7 @@ TEST_CASE("Each rule fires in its case, and no other one does") {
       Case{"waiting",
            [](Report& report) {
              for (auto& progress : report.history.progress) progress.waited = 0.6;
+             report.history.progress.back().seconds = 100;
            },
            "60 %"});
   CAPTURE(one.id);
@@ -187,6 +189,9 @@ TEST_CASE("Rules need clear evidence") {
     report.labels[0].metrics.constant_log_loss = 0;
     report.labels[0].intervals.gain = {-0.4, -0.3};
   }
+  SECTION("a short training that has waited") {
+    for (auto& progress : report.history.progress) progress.waited = 0.6;
+  }
   SECTION("no validation") { report.history.evaluations.clear(); }
   SECTION("no history and no rows") {
     report.history = {};
@@ -196,6 +201,27 @@ TEST_CASE("Rules need clear evidence") {
     report.input.reset();
   }
   CHECK(IdsOf(report).empty());
+}
+
+TEST_CASE("The course of the validation shows overfitting, or that there is none") {
+  Report report = GoodReport();
+  report.step = 300;
+  CHECK_THAT(CourseOf(report), Contains("validation loss was best at step 300, 0.4000, and 0.4010 "
+                                        "at step 400, the last one. The model is that of the best "
+                                        "step: overfitting does not show."));
+  report.trial = "clicks-model-trial";
+  CHECK_THAT(CourseOf(report), Contains("A second training read all rows"));
+  report.trial.clear();
+  report.step = 400;
+  CHECK_THAT(CourseOf(report), Contains("of step 400, with 0.4010: it is hardly worse"));
+  report.history.evaluations[3].metrics["logloss"] = 0.6;
+  CHECK_THAT(CourseOf(report), Contains("with 0.6000: it has learned its training rows by heart"));
+  report.step = 350;  // It was not evaluated.
+  CHECK_THAT(CourseOf(report), EndsWith("0.6000 at step 400, the last one."));
+  report.history.evaluations.clear();
+  CHECK_THAT(CourseOf(report), Contains("no validation rows"));
+  report.history = {};
+  CHECK(CourseOf(report).empty());
 }
 
 TEST_CASE("A headline says how good the predictions are, and how sure that is") {

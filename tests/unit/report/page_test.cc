@@ -66,11 +66,22 @@ TEST_CASE("A page of a good report has all parts") {
   for (const char* const part :
        {"What to do next", "Nothing stands out", "Training", "What the model uses", "Calibration",
         "ROC curve", "Precision and recall", "By site", "Tables and columns", "Speed of the",
-        "Configuration", "validation got no better", "epoch 2 has begun"}) {
+        "Configuration", "validation got no better", "epoch 2 has begun", "step 300 was best"}) {
     CHECK_THAT(page, Contains(part));
   }
   CHECK_THAT(page, Contains("<data value=\"0.4\">0.4000</data>"));
   CHECK_THAT(page, Contains("prefers-color-scheme:dark"));
+}
+
+TEST_CASE("First values of a training that are far from all others are in the table alone") {
+  Report report = GoodReport();
+  report.history.progress.insert(report.history.progress.begin(), {.step = 10, .loss = 9.25});
+  const std::string page = ReportPage(report);
+  CHECK_THAT(page, Contains("<data value=\"9.25\">"));
+  CHECK_THAT(page, !Contains("step 10: 9.2500 in training"));
+  CHECK_THAT(page, Contains("The first values are in the table alone"));
+  report.history.progress.front().loss = 0.5;
+  CHECK_THAT(ReportPage(report), Contains("step 10: 0.5000 in training"));
 }
 
 TEST_CASE("Parts that are not known are left out") {
@@ -123,7 +134,7 @@ TEST_CASE("Texts of the data are escaped, wherever they are") {
   report.trial = bad;
   report.history.end->reason = bad;
   report.findings = {{bad, bad, bad, bad, bad}};
-  report.headline = bad;
+  report.headline = report.course = bad;
   report.input_problem = bad;
   report.compared =
       ComparedModel{.folder = bad,
