@@ -15,6 +15,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/model_directory.h"
+#include "tests/cluster/tower_data.h"
 #include "tests/cluster/train_command.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"
@@ -133,6 +134,30 @@ TEST_CASE("A training that loses a process ends like one that does not") {
   CHECK(AucOf(command->output()) == AucOf(expected.output));
   CHECK_THAT(DifferenceButUses(expected.folder.Path("model"), model), Catch::Equals(""));
   CHECK(command.Processes().empty());
+}
+
+TEST_CASE("Two towers that lose a process end like those that do not") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> data = TowerData(folder);
+  const auto train = [&](const std::string& model) {
+    std::vector<std::string> overrides = Saving(model, "sync");
+    overrides.insert(overrides.end(), data.begin(), data.end());
+    return std::make_unique<TrainCommand>(overrides, 2, 0, "logs", std::vector<std::string>{},
+                                          "config/two-tower.yaml");
+  };
+  const auto whole = train(folder.Path("whole"));
+  CHECK((*whole)->Wait(kTrainerDeadline) == 0);
+  for (const auto& [program, index] : {std::pair("nn-worker", 1), std::pair("embedding-ps", 0)}) {
+    CAPTURE(program);
+    const std::string model = folder.Path(program);
+    const auto command = train(model);
+    REQUIRE((*command)->WaitForLog("saved the model: folder=" + model + "/step-300 ", kDeadline));
+    kill(command->PidOf(program, index), SIGKILL);
+    CHECK((*command)->Wait(kTrainerDeadline) == 0);
+    CAPTURE((*command)->log());
+    CHECK_THAT((*command)->log(), Contains("starting nn-workers and loaders again"));
+    CHECK_THAT(DifferenceButUses(folder.Path("whole"), model), Catch::Equals(""));
+  }
 }
 
 TEST_CASE("A training that continues a delta ends like one with full checkpoints") {

@@ -1,9 +1,7 @@
 // Training that is stopped and continued ends like training that was not.
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/model_directory.h"
+#include "tests/cluster/tower_data.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
 
@@ -59,16 +58,6 @@ void StopOne(std::vector<std::unique_ptr<DaemonProcess>>& trainers, size_t rank,
   }
 }
 
-// Returns the path of a file for two towers.
-std::string Purchases(const TemporaryFolder& folder) {
-  std::string path = folder.path() + "/purchases.csv";
-  const std::string command =
-      absl::StrCat(std::getenv("SIMURGH_BIN_DIR"), "/datagen --teacher purchases --samples 40000",
-                   " --output ", path, " > /dev/null 2>&1");
-  REQUIRE(std::system(command.c_str()) == 0);
-  return path;
-}
-
 uint64_t StepOf(const std::string& model) {
   return ModelDirectory(model).Latest().value().checkpoint.manifest.step;
 }
@@ -94,13 +83,8 @@ TEST_CASE("Synchronous training continues to the bit") {
   overrides.insert(overrides.end(), {"training.mode=sync", "training.progress_interval=50ms"});
   const TemporaryFolder folder;
   if (input.config == "config/two-tower.yaml") {
-    const std::string items = folder.path() + "/items.csv";
-    std::ofstream file(items);
-    file << "item\n";
-    for (int item = 0; item < 300; ++item) file << item << '\n';
-    overrides.insert(overrides.end(),
-                     {"data.train=[" + Purchases(folder) + "]", "data.items=" + items,
-                      "model.two_tower.uniform_negatives=5"});
+    const std::vector<std::string> data = TowerData(folder);
+    overrides.insert(overrides.end(), data.begin(), data.end());
   } else {
     overrides.emplace_back(
         "model.towers.2.layers=[{linear: 64}, relu, {dropout: 0.3}, {linear: 1}]");

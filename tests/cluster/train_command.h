@@ -37,9 +37,10 @@ class TrainCommand {
   // more: other options.
   explicit TrainCommand(const std::vector<std::string>& overrides, size_t ranks = 1,
                         size_t loaders = 0, const std::string& logs = "logs",
-                        const std::vector<std::string>& more = {})
+                        const std::vector<std::string>& more = {},
+                        const std::string& config = "config/adult-persia.yaml")
       : logs_(logs.empty() ? "" : folder_.Path(logs)) {
-    words_ = {"train", "config/adult-persia.yaml"};
+    words_ = {"train", config};
     if (!logs_.empty()) words_.insert(words_.end(), {"--logs", logs_});
     Set(absl::StrCat("embedding_ps.instances=[", Instance("ps-0"), ",", Instance("ps-1"), "]"));
     Set(absl::StrCat("embedding_worker.instances=[", Instance("worker"), "]"));
