@@ -35,7 +35,7 @@ class Expansion {
  public:
   Expansion(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics)
       : model_(shorthand),
-        deep_(OrDefault(shorthand.deep, kDefaultWidth)),
+        deep_(shorthand.has_no_layers ? shorthand.deep : OrDefault(shorthand.deep, kDefaultWidth)),
         config_(*config),
         towers_(config->model.towers),
         has_dense_(DenseWidth(*config) > 0),

@@ -160,10 +160,10 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
 }  // namespace
 
 void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
-                const std::string& fallback, std::vector<LayerConfig>* layers) {
+                const std::string& fallback, std::vector<LayerConfig>* layers, size_t fewest) {
   std::vector<std::string> words;
   for (const Kind kind : kWords) words.emplace_back(NameOf(kind));
-  in.List(key, meaning, {1, kMaxLayers}, fallback.empty() ? Need::kRequired : Need::kOptional,
+  in.List(key, meaning, {fewest, kMaxLayers}, fallback.empty() ? Need::kRequired : Need::kOptional,
           "layers", fallback,
           {{"anyOf", Json::array({WordSchema(words), {{"$ref", "#/$defs/layer"}}})}},
           [&](const YamlNode* node, const std::string& path) {
@@ -233,7 +233,8 @@ void ReadTwoTower(MapReader& in, ModelShorthand* shorthand) {
   in.Texts("item", "features of the item's tower; at least one", &shorthand->item,
            {0, kMaxFeatures}, Need::kOptional, names);
   ReadLayers(in, "layers", "hidden layers of both towers; a linear layer of `dim` outputs follows",
-             kDefaultLayers, &shorthand->deep);
+             kDefaultLayers, &shorthand->deep, 0);
+  shorthand->has_no_layers = in.Has("layers") && shorthand->deep.empty();
   in.Integer("dim", "width of the users' and items' vectors", &shorthand->dim, 1, kMaxLayerWidth);
   in.Bool("normalize", "whether the vectors have length 1", &shorthand->normalize);
   shorthand->loss = {.kind = LossConfig::Kind::kInBatchSoftmax,
@@ -271,7 +272,9 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
     if (!section.Has(key)) return;
     given.push_back(key);
     // The key is a setting, also if all of its keys have their defaults.
-    if (own.deep.empty() && own.bottom.empty()) section.Record(key, "default layers");
+    if (own.deep.empty() && own.bottom.empty()) {
+      section.Record(key, own.has_no_layers ? "no layers" : "default layers");
+    }
     *shorthand = std::move(own);
   };
   const char* const deep =

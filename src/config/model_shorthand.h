@@ -17,7 +17,7 @@ inline constexpr uint32_t kMaxLayerWidth = 65'536;
 // mapping of one key. fallback: describes the layers that an absent key stands for; empty: the key
 // is required, and the reference lists the keys of an element.
 void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
-                const std::string& fallback, std::vector<LayerConfig>* layers);
+                const std::string& fallback, std::vector<LayerConfig>* layers, size_t fewest = 1);
 
 // A model by its name, given in YAML instead of `model.towers`. The last layers lack the logit.
 struct ModelShorthand {
@@ -77,7 +77,9 @@ struct ModelShorthand {
   std::string click = {};       // esmm: label; empty: the first one.
   std::string conversion = {};  // esmm: label; empty: the second one.
 
-  // two_tower: features of each side, and the width of their vectors. `deep` has the hidden layers.
+  // two_tower: features of each side, and the width of their vectors. `deep` has the hidden layers,
+  // unless there are none.
+  bool has_no_layers = false;
   std::vector<std::string> user = {};
   std::vector<std::string> item = {};
   uint32_t dim = 32;

@@ -260,6 +260,8 @@ TEST_CASE("A two_tower has a tower for the user and one for the item", "[config]
   CHECK(TowersOf("{two_tower: {user: [user, seen, shops, shop], item: [item], normalize: "
                  "false}}")[1] ==
         "item: embeddings.item > linear 64 > relu > linear 32 > relu > linear 32");
+  CHECK(TowersOf("{two_tower: {user: [user, seen, shops, shop], item: [item], layers: [], dim: "
+                 "6}}")[1] == "item: embeddings.item > linear 6 > l2_norm");
   const auto temperature = [](const std::string& more) {
     const auto config = Parse(
         absl::StrCat("{two_tower: {user: [user, seen, shops, shop], item: [item]", more, "}}"));
