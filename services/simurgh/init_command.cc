@@ -47,8 +47,13 @@ label of each value, by ranges, and by a linear function of the number.
 
 With --retrieval, DATA has a row for each interaction of a user with an item. The item's column is
 the one whose values are the ids of --items. Columns of the items with repeated values become
-features. The last positive row of a user is for the test, and the one before for validation.
-Without a time these are random ones. Training ends when ndcg@20 of the validation gets no better.
+features. So do columns that are the same in all rows of a user. Numbers become ranges. The last
+positive row of a user is for the test, and the one before for validation. Without a time these are
+random ones. Training ends when ndcg@20 of the validation gets no better.
+
+If the rows have a time and no history, each gets a column `history`: the items of the user's
+earlier positive rows, the last one first, 50 at most. A request to simurgh serve then has that
+column, too. Without it, the user is one without a history. --no-history leaves the column out.
 
 COLUMNS are names in the header, between commas or in several options.
 
@@ -68,6 +73,7 @@ struct InitOptions {
   std::string items;          // With is_retrieval: file of the items; may be empty.
   std::string user;
   std::string item;
+  bool no_history = false;  // With is_retrieval: make no history of each user.
   std::string data;
   std::string test;
   std::string output;  // Path of the configuration.
@@ -327,8 +333,8 @@ StatusOr<ExitCode> InitRetrieval(InitOptions options) {
       !options.guess.group.empty() || !options.guess.ids.empty() || !options.guess.dense.empty() ||
       !options.guess.skip.empty()) {
     return OptionProblem(
-        "--retrieval supports --items, --user, --item, --label, --weight, --time, --sample, "
-        "--output and --force");
+        "--retrieval supports --items, --user, --item, --label, --weight, --time, --no-history, "
+        "--sample, --output and --force");
   }
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const RetrievalOptions about{.interactions = options.data,
@@ -338,7 +344,8 @@ StatusOr<ExitCode> InitRetrieval(InitOptions options) {
                                .item = options.item,
                                .label = options.guess.label,
                                .weight = options.guess.weight,
-                               .time = options.guess.time};
+                               .time = options.guess.time,
+                               .makes_history = !options.no_history};
   SIMURGH_ASSIGN_OR_RETURN(const RetrievalGuess guess, GuessRetrieval(about));
   const fs::path output = fs::absolute(options.output);
   const std::string prefix = fs::path(options.output).replace_extension();
@@ -375,6 +382,7 @@ StatusOr<ExitCode> InitRetrieval(InitOptions options) {
   }
   if (!guess.label) std::cout << "  no label: each row is a positive\n";
   if (!guess.time) std::cout << "  no time: the rows for the test are random ones\n";
+  for (const RetrievalColumn& feature : guess.user_features) print(feature);
   for (const RetrievalColumn& feature : guess.features) print(feature);
   SIMURGH_ASSIGN_OR_RETURN(const RetrievalCounts counts, SplitRetrieval(guess, about, files));
   std::cout << options.data << ": " << counts.rows << " rows, " << counts.users << " users, "
@@ -407,8 +415,9 @@ StatusOr<ExitCode> InitRetrieval(InitOptions options) {
 
 StatusOr<ExitCode> Init(InitOptions options) {
   if (options.is_retrieval) return InitRetrieval(std::move(options));
-  if (!options.items.empty() || !options.user.empty() || !options.item.empty()) {
-    return OptionProblem("--items, --user and --item need --retrieval");
+  if (!options.items.empty() || !options.user.empty() || !options.item.empty() ||
+      options.no_history) {
+    return OptionProblem("--items, --user, --item and --no-history need --retrieval");
   }
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const fs::path data = options.data;
@@ -513,6 +522,8 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
       "with --retrieval: read the items from FILE, one row an item (default: those of DATA)")(
       "user", column(&own.user), "with --retrieval: use this column as the user")(
       "item", column(&own.item), "with --retrieval: use this column as the item")(
+      "no-history", po::bool_switch(&own.no_history),
+      "with --retrieval: give rows no column of the user's earlier items")(
       "test", po::value(&own.test)->value_name("FILE"), "test on FILE, and on no row of DATA")(
       "sample", rows(), "look at the first N rows (default: 200000)")(
       "kafka", po::value(&own.kafka)->value_name("BROKERS/TOPICS"),

@@ -4,6 +4,7 @@ import re
 
 from package import raises, simurgh
 from case import BIN, expect, program, skip
+from served import Server
 
 import numpy as np
 
@@ -223,6 +224,17 @@ def check_bad_input(model):
         expect("have the id '0'" in error or "there is no item" in error, error)
 
 
+def check_served_history():
+    """A user without a history in the request is one with an empty one."""
+    users = [{"user": "u1"}, {"user": "u1", "history": []}, {"user": "u1", "history": ["3", "5"]}]
+    with Server([BIN / "simurgh", "serve", "--model", "init/shop-model", "--listen", "127.0.0.1:{port}"]) as server:
+        server.wait("/v2/health/ready")
+        status, answer = server.call("/v1/models/shop-model:recommend", {"instances": users, "k": 20})
+    expect(status == 200, f"{status}: {answer}")
+    none, empty, some = answer["recommendations"]
+    expect(none == empty and none != some, f"answers with and without a history: {answer}")
+
+
 def check_init(rows):
     rows.with_columns(note=polars.Series(np.arange(len(rows)))).write_csv("shop.csv")
     out = program("simurgh", "init", "--retrieval", "shop.csv", "--items", "items.csv", "--output", "init/shop.yaml").out
@@ -234,6 +246,15 @@ def check_init(rows):
     expect(dict(test.select("user", "item").iter_rows()) == dict(last.select("user", "item").iter_rows()),
            "the newest row of each user is for the test")
     expect(len(train) == USERS * (ROWS - 2) and set(train["label"]) == {1}, "the others are positives")
+    before = {}
+    for user, item, _ in rows.sort("time", maintain_order=True).iter_rows():
+        before[user, item] = before.get(user, [])[::-1]
+        before.setdefault(user, []).append(item)
+    expect("history: the user's earlier items" in out, out)
+    for part in (train, polars.read_csv("init/shop.valid.csv"), test):
+        wrong = [(user, item) for user, history, item in part.select("user", "history", "item").iter_rows()
+                 if [int(one) for one in (history or "").split()] != before[user, item]]
+        expect(not wrong, f"histories of {wrong[:3]}")
     printed = result_of(program("nn-worker", "--config", "init/shop.yaml", "--standalone").out)
     popular = train["item"].value_counts(sort=True)["item"].to_list()
     seen = {}
@@ -242,6 +263,9 @@ def check_init(rows):
     hits = [item in [i for i in popular if i not in seen[user]][:20] for user, item in test.select("user", "item").iter_rows()]
     print(f"recall@20 {printed['test_recall@20']}, by popularity {np.mean(hits):.4f}", flush=True)
     expect(printed["test_recall@20"] >= 3 * np.mean(hits), f"recall {printed} against {np.mean(hits)}")
+    check_served_history()
+    out = program("simurgh", "init", "--retrieval", "shop.csv", "--no-history", "--output", "no/shop.yaml").out
+    expect("history" not in out and polars.read_csv("no/shop.test.csv").columns == ["user", "item", "label"], out)
     # A history is read by the user's tower. Labels of two values and weights keep their meaning.
     random = np.random.default_rng(2)
     further = rows.with_columns(

@@ -77,27 +77,6 @@ ColumnGuess Ids(const ColumnProfile& profile, bool is_whole) {
   return guess;
 }
 
-// Returns the index of the separator if the cells of texts are lists: the values repeat more than
-// the cells do, their number varies and, where the separator also occurs in names, their order.
-std::optional<size_t> FindListSeparator(const ColumnProfile& profile) {
-  constexpr double kMinMixing = 0.5;
-  const uint64_t texts = profile.filled - profile.numbers;
-  if (profile.lists[0].lists > 0) return 0;
-  for (size_t i = 0; i < profile.lists.size(); ++i) {
-    const ListProfile& list = profile.lists[i];
-    const char separator = ColumnProfile::kListSeparators[i];
-    const uint64_t distinct = list.distinct.count();
-    const bool is_common = list.lists * 5 >= texts && list.lists * 5 >= profile.filled;
-    const bool varies = list.fewest < list.most;
-    const bool repeats = distinct * 2 <= list.values && distinct < profile.distinct.count();
-    if (!is_common || !varies || !repeats) continue;
-    // Words of texts that differ in all rows are of more use than the texts.
-    const bool may_be_names = separator == '_' || (separator == ' ' && !IsUnique(profile));
-    if (!may_be_names || list.Mixing() >= kMinMixing) return i;
-  }
-  return std::nullopt;
-}
-
 ColumnGuess Lists(const ColumnProfile& profile, size_t separator) {
   const ListProfile& list = profile.lists[separator];
   const char between = ColumnProfile::kListSeparators[separator];
@@ -237,6 +216,27 @@ ColumnGuess GuessNumeric(const std::string& name, const ColumnProfile& profile,
 }
 
 }  // namespace
+
+// Values of lists repeat more than the cells do. Their number varies and, where the separator also
+// occurs in names, their order.
+std::optional<size_t> FindListSeparator(const ColumnProfile& profile) {
+  constexpr double kMinMixing = 0.5;
+  const uint64_t texts = profile.filled - profile.numbers;
+  if (profile.lists[0].lists > 0) return 0;
+  for (size_t i = 0; i < profile.lists.size(); ++i) {
+    const ListProfile& list = profile.lists[i];
+    const char separator = ColumnProfile::kListSeparators[i];
+    const uint64_t distinct = list.distinct.count();
+    const bool is_common = list.lists * 5 >= texts && list.lists * 5 >= profile.filled;
+    const bool varies = list.fewest < list.most;
+    const bool repeats = distinct * 2 <= list.values && distinct < profile.distinct.count();
+    if (!is_common || !varies || !repeats) continue;
+    // Words of texts that differ in all rows are of more use than the texts.
+    const bool may_be_names = separator == '_' || (separator == ' ' && !IsUnique(profile));
+    if (!may_be_names || list.Mixing() >= kMinMixing) return i;
+  }
+  return std::nullopt;
+}
 
 bool IsLogOf(const ColumnProfile& profile) {
   return profile.least >= 0 && profile.skewness() > kMaxSkewness;

@@ -368,8 +368,8 @@ Status Add(std::string_view line, TableCells& splitter, std::vector<uint64_t>& p
 
 }  // namespace
 
-StatusOr<DataSample> SampleData(const std::string& path, uint64_t max_rows) {
-  SIMURGH_ASSIGN_OR_RETURN(const DataConfig table, FindTable(path, max_rows));
+StatusOr<DataSample> SampleData(const std::string& path, uint64_t max_rows, Columns columns) {
+  SIMURGH_ASSIGN_OR_RETURN(const DataConfig table, FindTable(path, max_rows, columns));
   SIMURGH_ASSIGN_OR_RETURN(TableLines lines, TableLines::Open(table, path));
   TableCells splitter(table);
   DataSample sample{.table = table, .separator = table.csv.separator};

@@ -15,6 +15,7 @@
 #include "data/guess/data_guess.h"
 #include "data/guess/evidence.h"
 #include "data/guess/kept_rows.h"
+#include "data/guess/table_rows.h"
 #include "data/processing/numbers.h"
 
 namespace simurgh {
@@ -181,9 +182,10 @@ struct DataSample {
 };
 
 // Reads the first rows of a file. Errors: those of reading; INVALID_ARGUMENT with place and remedy
-// for a file that has no rows, no header or one column, that is no text, or has quotes over lines,
-// or more than 1 % rows of other lengths.
-StatusOr<DataSample> SampleData(const std::string& path, uint64_t max_rows);
+// for a file that has no rows, no header or too few columns, that is no text, or has quotes over
+// lines, or more than 1 % rows of other lengths.
+StatusOr<DataSample> SampleData(const std::string& path, uint64_t max_rows,
+                                Columns columns = Columns::kTwo);
 
 // Returns the names between the commas of a text. A name of the header can have commas.
 std::vector<std::string> NamesIn(const std::string& text, const std::vector<std::string>& header);
@@ -205,6 +207,10 @@ bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile);
 // Guesses the label. Requires a column that FindLabel returned. The guess lacks the column's name.
 // positive: the text of label 1, or empty. Errors: INVALID_ARGUMENT if it is not one of two values.
 StatusOr<ColumnGuess> GuessLabel(const ColumnProfile& profile, const std::string& positive);
+
+// Returns the index in kListSeparators of what separates the values of lists. Nothing: the cells
+// are no lists.
+std::optional<size_t> FindListSeparator(const ColumnProfile& profile);
 
 // Guesses the role of a column. name: in the header. The guess lacks the column's name.
 ColumnGuess GuessColumn(const std::string& name, const ColumnProfile& profile,

@@ -21,6 +21,8 @@
 #include "data/guess/part_file.h"
 #include "data/guess/quoted_yaml.h"
 #include "data/guess/table_rows.h"
+#include "data/guess/user_histories.h"
+#include "data/processing/numbers.h"
 #include "data/processing/times.h"
 #include "data/reading/row_text.h"
 
@@ -70,15 +72,72 @@ class Names {
   std::set<std::string> used_ = {"dense", "embeddings"};
 };
 
-// Returns the separator of a column of lists; 0: its cells are no lists.
-char ListSeparator(const ColumnProfile& profile) {
+bool NamesIds(const std::string& name) {
+  const NameHint hint = HintOf(name);
+  return hint == NameHint::kSurelyIds || hint == NameHint::kIds;
+}
+
+// Returns the separator of lists whose values are items; 0: the cells are no such lists.
+char HistorySeparator(const ColumnProfile& profile, const DistinctCounter& items) {
+  constexpr double kLeast = 0.5;
+  size_t best = 0;
+  double share = 0;
   for (size_t i = 0; i < profile.lists.size(); ++i) {
-    const char separator = ColumnProfile::kListSeparators[i];
-    const bool is_in_names = separator == ' ' || separator == '_' || separator == '/';
-    if (is_in_names) continue;
-    if (2 * profile.lists[i].lists > profile.filled) return separator;
+    if (profile.lists[i].lists == 0) continue;
+    const double own = profile.lists[i].distinct.ShareIn(items);
+    if (own > share) best = i;
+    share = std::max(share, own);
   }
-  return '\0';
+  return share >= kLeast ? ColumnProfile::kListSeparators[best] : '\0';
+}
+
+// Returns a column that describes users or items. Nothing: hardly any of them share a value of it,
+// such as a title.
+// count: number of users or items.
+std::optional<RetrievalColumn> PropertyOf(const DataSample& sample, size_t column, uint64_t count,
+                                          const std::string& whose, Names& names) {
+  constexpr uint64_t kMaxCategories = 200;
+  constexpr uint32_t kRanges = 16;
+  const ColumnProfile& profile = sample.columns[column];
+  const std::string& header = sample.header[column];
+  if (profile.filled == 0) return std::nullopt;
+  const std::optional<size_t> lists =
+      profile.is_numeric() ? std::nullopt : FindListSeparator(profile);
+  const uint64_t distinct =
+      lists ? profile.lists[*lists].distinct.count() : profile.distinct.count();
+  const bool has_ranges = profile.is_numeric() && profile.format == NumberFormat() &&
+                          distinct > kMaxCategories && !profile.has_leading_zeros &&
+                          !profile.is_consecutive && !NamesIds(header);
+  if (distinct < 2 || (!has_ranges && 2 * distinct > count)) return std::nullopt;
+  RetrievalColumn property{.source = column, .name = names.Of(header)};
+  if (lists) property.separator = ColumnProfile::kListSeparators[*lists];
+  if (has_ranges) property.quantiles = kRanges;
+  property.reason = has_ranges
+                        ? absl::StrFormat("feature of %s, %d ranges of numbers", whose, kRanges)
+                        : absl::StrFormat("feature of %s, %d values", whose, distinct);
+  return property;
+}
+
+// Returns whether rows with the same cell of `key` have the same cell of `column`.
+bool IsPropertyOf(const KeptRows& rows, size_t key, size_t column) {
+  constexpr uint64_t kLeast = 10;
+  constexpr double kShare = 0.95;
+  std::unordered_map<uint64_t, uint64_t> counts;
+  for (size_t row = 0; row < rows.size(); ++row) ++counts[HashBytes(rows.Cell(row, column))];
+  const auto count_of = [](const auto& entry) { return entry.second; };
+  const auto most = std::ranges::max_element(counts, {}, count_of);
+  std::unordered_map<uint64_t, uint64_t> first;  // Hash of the key -> hash of its first cell.
+  uint64_t pairs = 0;
+  uint64_t equal = 0;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const uint64_t cell = HashBytes(rows.Cell(row, column));
+    const auto [known, is_new] = first.emplace(HashBytes(rows.Cell(row, key)), cell);
+    // Two cells of the most common text can be equal by chance.
+    if (is_new || (cell == most->first && known->second == cell)) continue;
+    ++pairs;
+    if (known->second == cell) ++equal;
+  }
+  return pairs >= kLeast && static_cast<double>(equal) >= kShare * static_cast<double>(pairs);
 }
 
 Status NotFound(const std::string& what, const std::string& option,
@@ -106,6 +165,15 @@ class Roles {
     }
     if (found) is_taken_[*found] = true;
     return found;
+  }
+
+  // Returns the columns without a role.
+  std::vector<size_t> Free() const {
+    std::vector<size_t> columns;
+    for (size_t c = 0; c < is_taken_.size(); ++c) {
+      if (!is_taken_[c]) columns.push_back(c);
+    }
+    return columns;
   }
 
  private:
@@ -138,10 +206,12 @@ Overlap BestOverlap(const DataSample& interactions, const DataSample& items,
   return best;
 }
 
-Status GuessItems(const RetrievalOptions& options, const DataSample& sample, Roles& roles,
-                  Names& names, RetrievalGuess& guess) {
+// Returns the items that were looked at.
+StatusOr<DataSample> GuessItems(const RetrievalOptions& options, const DataSample& sample,
+                                Roles& roles, Names& names, RetrievalGuess& guess) {
   constexpr double kLeast = 0.5;
-  SIMURGH_ASSIGN_OR_RETURN(const DataSample items, SampleData(options.items, options.sample_rows));
+  SIMURGH_ASSIGN_OR_RETURN(DataSample items,
+                           SampleData(options.items, options.sample_rows, Columns::kOne));
   guess.has_items = true;
   guess.items = items.table;
   std::optional<size_t> wanted;
@@ -164,21 +234,33 @@ Status GuessItems(const RetrievalOptions& options, const DataSample& sample, Rol
                                           items.header[overlap.of_items])};
   guess.item_id = overlap.of_items;
   for (size_t c = 0; c < items.columns.size(); ++c) {
-    const ColumnProfile& profile = items.columns[c];
-    if (c == overlap.of_items || profile.filled == 0) continue;
-    const char separator = ListSeparator(profile);
-    const uint64_t distinct =
-        separator == '\0'
-            ? profile.distinct.count()
-            : profile.lists[ColumnProfile::kListSeparators.find(separator)].distinct.count();
-    // Values of few items each, such as titles, tell nothing of other items.
-    if (2 * distinct > items.rows || distinct < 2) continue;
-    guess.features.push_back({.source = c,
-                              .name = names.Of(items.header[c]),
-                              .separator = separator,
-                              .reason = absl::StrFormat("feature of items, %d values", distinct)});
+    if (c == overlap.of_items) continue;
+    const auto property = PropertyOf(items, c, items.rows, "items", names);
+    if (property) guess.features.push_back(*property);
   }
-  return absl::OkStatus();
+  return items;
+}
+
+// Returns the only column that looks like ids and is no property of the items, if there is one.
+std::optional<size_t> OnlyIds(const DataSample& sample, const std::vector<size_t>& columns,
+                              size_t item) {
+  const auto is_id = [&](size_t c) {
+    const std::string& name = sample.header[c];
+    const ColumnProfile& profile = sample.columns[c];
+    const bool has_role = LabelNameOf(name) || NamesScore(name) || NamesHistory(name) ||
+                          NamesProperty(name) || HasWord(name, kTimeWords) ||
+                          HasWord(name, kWeightWords);
+    const uint64_t distinct = profile.distinct.count();
+    if (has_role || distinct < 2 || distinct >= profile.filled) return false;
+    if (IsPropertyOf(sample.kept, item, c)) return false;
+    const NameHint hint = HintOf(name);
+    if (hint == NameHint::kNumber || hint == NameHint::kSurelyNumber) return false;
+    if (profile.is_numeric()) return profile.integers == profile.numbers;
+    return !profile.are_dates() && !FindListSeparator(profile);
+  };
+  const auto first = std::ranges::find_if(columns, is_id);
+  if (first == columns.end() || std::ranges::count_if(columns, is_id) > 1) return std::nullopt;
+  return *first;
 }
 
 // Sets the label, and which of its values are positives.
@@ -222,29 +304,34 @@ StatusOr<RetrievalGuess> GuessRetrieval(const RetrievalOptions& options) {
       return HasWord(name, words) && !NamesHistory(name);
     };
   };
+  std::optional<DataSample> items;
   if (!options.items.empty()) {
-    SIMURGH_RETURN_IF_ERROR(GuessItems(options, sample, roles, names, guess));
+    SIMURGH_ASSIGN_OR_RETURN(items, GuessItems(options, sample, roles, names, guess));
   } else {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> item,
                              roles.Take("--item", options.item, has(kItemWords)));
     if (!item) return NotFound("item", "--item", sample.header);
     guess.item = {.source = *item, .name = names.Of(sample.header[*item]), .reason = "item"};
   }
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> user,
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<size_t> user,
                            roles.Take("--user", options.user, has(kUserWords)));
+  if (!user) user = OnlyIds(sample, roles.Free(), guess.item.source);
   if (!user) return NotFound("user", "--user", sample.header);
+  SIMURGH_RETURN_IF_ERROR(roles.Take("--user", sample.header[*user], has({})).status());
   guess.user = {
       .source = *user,
       .name = names.Of(sample.header[*user]),
       .reason = absl::StrFormat("user, %d values", sample.columns[*user].distinct.count())};
-  const auto is_history = [](const std::string& name, const ColumnProfile& profile) {
-    return NamesHistory(name) && ListSeparator(profile) != '\0';
+  const DistinctCounter& item_ids =
+      items ? items->columns[guess.item_id].distinct : sample.columns[guess.item.source].distinct;
+  const auto is_history = [&](const std::string& name, const ColumnProfile& profile) {
+    return NamesHistory(name) && HistorySeparator(profile, item_ids) != '\0';
   };
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> history, roles.Take("", "", is_history));
   if (history) {
     guess.history = {.source = *history,
                      .name = names.Of(sample.header[*history]),
-                     .separator = ListSeparator(sample.columns[*history]),
+                     .separator = HistorySeparator(sample.columns[*history], item_ids),
                      .reason = "history: items that the user has seen"};
   }
   const auto is_time = [](const std::string& name, const ColumnProfile& profile) {
@@ -254,6 +341,13 @@ StatusOr<RetrievalGuess> GuessRetrieval(const RetrievalOptions& options) {
                            roles.Take("--time", options.time, is_time));
   if (time) {
     guess.time = {.source = *time, .name = {}, .reason = "time: decides which rows are the last"};
+    if (!history && options.makes_history) {
+      guess.makes_history = true;
+      guess.history = {.name = names.Of("history"),
+                       .reason = absl::StrFormat(
+                           "history: the user's earlier items, %d at most, made of the rows",
+                           UserHistories::kMost)};
+    }
   }
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> weight,
                            roles.Take("--weight", options.weight, has(kWeightWords)));
@@ -262,21 +356,51 @@ StatusOr<RetrievalGuess> GuessRetrieval(const RetrievalOptions& options) {
         .source = *weight, .name = names.Of(sample.header[*weight]), .reason = "weight of the row"};
   }
   SIMURGH_RETURN_IF_ERROR(GuessPositives(options, sample, roles, names, guess));
+  for (const size_t c : roles.Free()) {
+    const std::string& name = sample.header[c];
+    if (LabelNameOf(name) || NamesHistory(name)) continue;
+    if (IsPropertyOf(sample.kept, *user, c)) {
+      const uint64_t users = sample.columns[*user].distinct.count();
+      const auto property = PropertyOf(sample, c, users, "users", names);
+      if (property) guess.user_features.push_back(*property);
+    } else if (!items && IsPropertyOf(sample.kept, guess.item.source, c)) {
+      const auto property = PropertyOf(sample, c, item_ids.count(), "items", names);
+      if (property) guess.features.push_back(*property);
+    }
+  }
   return guess;
 }
 
 namespace {
 
+// Appends the cells of features, each after a comma.
+void AppendCells(const std::vector<RetrievalColumn>& features,
+                 const std::vector<std::string_view>& cells, std::string& line) {
+  for (const RetrievalColumn& feature : features) {
+    std::string_view cell = Trimmed(cells[feature.source]);
+    // Ranges have no other text for a missing number than an empty one.
+    if (feature.quantiles > 0 && !ParseNumberCell(cell)) cell = {};
+    line.push_back(',');
+    AppendCsvCell(cell, line);
+  }
+}
+
 // The items, with the cells of their features, in the order of their first appearance.
 struct ItemTable {
   std::unordered_map<std::string, uint32_t> places;
   std::vector<std::string> lines;  // The id and cells of each item, as CSV.
+  std::vector<std::string_view> ids;
 
-  // Returns whether the item is new.
-  bool Add(std::string_view id, std::string line) {
-    const bool is_new = places.emplace(id, static_cast<uint32_t>(lines.size())).second;
-    if (is_new) lines.push_back(std::move(line));
-    return is_new;
+  // Adds a row with an item's id and features. Returns whether the item is new.
+  bool Add(std::string_view id, const std::vector<RetrievalColumn>& features,
+           const std::vector<std::string_view>& cells) {
+    const auto [entry, is_new] = places.emplace(id, static_cast<uint32_t>(lines.size()));
+    if (!is_new) return false;
+    ids.push_back(entry->first);
+    std::string& line = lines.emplace_back();
+    AppendCsvCell(id, line);
+    AppendCells(features, cells, line);
+    return true;
   }
 };
 
@@ -307,13 +431,7 @@ StatusOr<ItemTable> ReadItems(const RetrievalGuess& guess, const std::string& pa
   const auto add = [&](const std::vector<std::string_view>& cells) -> Status {
     ++row;
     const std::string_view id = Trimmed(cells[guess.item_id]);
-    std::string line;
-    AppendCsvCell(id, line);
-    for (const RetrievalColumn& feature : guess.features) {
-      line.push_back(',');
-      AppendCsvCell(Trimmed(cells[feature.source]), line);
-    }
-    if (!id.empty() && table.Add(id, std::move(line))) return absl::OkStatus();
+    if (!id.empty() && table.Add(id, guess.features, cells)) return absl::OkStatus();
     return absl::InvalidArgumentError(
         id.empty() ? absl::StrCat(path, ": row ", row, ": the item has no id; give each item one")
                    : absl::StrCat(path, ": rows ", table.places[std::string(id)] + 1, " and ", row,
@@ -388,6 +506,7 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
     SIMURGH_ASSIGN_OR_RETURN(items, ReadItems(guess, options.items));
   }
   std::unordered_map<uint64_t, LastRows> users;
+  UserHistories histories;
   std::unordered_set<uint64_t> pairs;
   uint64_t repeats = 0;
   uint64_t looked_at = 0;
@@ -408,9 +527,7 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
     }
     ++counts.rows;
     if (!guess.has_items) {
-      std::string line;
-      AppendCsvCell(item, line);
-      items.Add(item, std::move(line));
+      items.Add(item, guess.features, cells);
     } else if (!is_used(cells)) {
       ++counts.unknown_items;
       return absl::OkStatus();
@@ -421,7 +538,12 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
       if (!pairs.insert(Mix64(key) ^ HashBytes(item)).second) ++repeats;
     }
     LastRows& last = users[key];
-    if (interactions.IsPositive(cells)) last.Add(interactions.TimeOf(cells, number), number);
+    if (!interactions.IsPositive(cells)) return absl::OkStatus();
+    const double time = interactions.TimeOf(cells, number);
+    last.Add(time, number);
+    if (guess.makes_history) {
+      histories.Add(key, time, number, items.places.find(std::string(item))->second);
+    }
     return absl::OkStatus();
   };
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t bad,
@@ -438,7 +560,13 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
                      " positive rows, which a test needs; check --user, --item and --label"));
   }
 
+  histories.Sort();
+  if (guess.makes_history) counts.separator = SeparatorOf(items.ids);
+
   std::string header = guess.user.name;
+  for (const RetrievalColumn& feature : guess.user_features) {
+    absl::StrAppend(&header, ",", feature.name);
+  }
   if (guess.history) absl::StrAppend(&header, ",", guess.history->name);
   absl::StrAppend(&header, ",", ItemHeader(guess), ",", NameOfLabel(guess));
   if (guess.weight) absl::StrAppend(&header, ",", guess.weight->name);
@@ -455,17 +583,27 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
     const std::string_view user = Trimmed(cells[guess.user.source]);
     std::string line;
     AppendCsvCell(user, line);
-    line.push_back(',');
-    if (guess.history) {
-      AppendCsvCell(Trimmed(cells[guess.history->source]), line);
-      line.push_back(',');
-    }
+    AppendCells(guess.user_features, cells, line);
     const auto item = items.places.find(std::string(Trimmed(cells[guess.item.source])));
     if (item == items.places.end()) {
       return absl::FailedPreconditionError(
           absl::StrCat(options.interactions, ": the file changes; run the command again"));
     }
-    absl::StrAppend(&line, items.lines[item->second], interactions.IsPositive(cells) ? ",1" : ",0");
+    if (guess.makes_history) {
+      std::string earlier;
+      for (const uint32_t one : histories.Before(
+               HashBytes(user), interactions.TimeOf(cells, number), number, item->second)) {
+        if (!earlier.empty()) earlier.push_back(counts.separator);
+        earlier.append(items.ids[one]);
+      }
+      line.push_back(',');
+      AppendCsvCell(earlier, line);
+    } else if (guess.history) {
+      line.push_back(',');
+      AppendCsvCell(Trimmed(cells[guess.history->source]), line);
+    }
+    absl::StrAppend(&line, ",", items.lines[item->second],
+                    interactions.IsPositive(cells) ? ",1" : ",0");
     if (guess.weight) {
       line.push_back(',');
       AppendCsvCell(Trimmed(cells[guess.weight->source]), line);
@@ -497,47 +635,54 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
 std::string RetrievalConfig(const RetrievalGuess& guess, const RetrievalCounts& counts,
                             const RetrievalFiles& files, const std::string& cluster,
                             const std::string& source, const std::string& model) {
-  std::vector<std::string> tables = {QuotedYaml(guess.user.name), QuotedYaml(guess.item.name)};
-  std::vector<std::string> item_features = {QuotedYaml(guess.item.name)};
-  std::vector<std::string> user_features = {QuotedYaml(guess.user.name)};
-  for (const RetrievalColumn& feature : guess.features) {
-    tables.push_back(QuotedYaml(feature.name));
-    item_features.push_back(QuotedYaml(feature.name));
-  }
-  const auto id_column = [&](const RetrievalColumn& column) {
-    return absl::StrCat("    - {name: ", QuotedYaml(column.name), ", kind: id",
-                        column.separator == '\0'
-                            ? std::string()
-                            : absl::StrCat(", separator: ", QuotedYaml({&column.separator, 1})),
-                        "}\n");
+  std::vector<std::string> tables;
+  std::vector<std::string> user_features;
+  std::vector<std::string> item_features;
+  std::string features;
+  std::string columns;
+  const auto add_column = [&](const RetrievalColumn& column, char separator) {
+    absl::StrAppend(&columns, "    - {name: ", QuotedYaml(column.name), ", kind: id",
+                    separator == '\0' ? std::string()
+                                      : absl::StrCat(", separator: ", QuotedYaml({&separator, 1})),
+                    "}\n");
   };
+  const auto add = [&](const RetrievalColumn& column, std::vector<std::string>& tower) {
+    tower.push_back(QuotedYaml(column.name));
+    tables.push_back(QuotedYaml(column.name));
+    add_column(column, column.separator);
+    if (column.quantiles == 0) return;
+    absl::StrAppend(&features, "  - {name: ", QuotedYaml(column.name),
+                    ", quantiles: ", column.quantiles, "}\n");
+  };
+  add(guess.user, user_features);
+  for (const RetrievalColumn& feature : guess.user_features) add(feature, user_features);
+  if (guess.history) {
+    user_features.push_back(QuotedYaml(guess.history->name));
+    add_column(*guess.history, guess.makes_history ? counts.separator : guess.history->separator);
+    absl::StrAppend(&features, "  - {name: ", QuotedYaml(guess.history->name),
+                    ", table: ", QuotedYaml(guess.item.name), ", pooling: mean}\n");
+  }
+  add(guess.item, item_features);
+  for (const RetrievalColumn& feature : guess.features) add(feature, item_features);
+  absl::StrAppend(&columns, "    - {name: ", QuotedYaml(NameOfLabel(guess)), ", kind: label}\n");
+  if (guess.weight) {
+    absl::StrAppend(&columns, "    - {name: ", QuotedYaml(guess.weight->name), ", kind: weight}\n");
+  }
   std::string yaml = absl::StrCat(
       "# Two towers that find items for users, written by simurgh init --retrieval from ", source,
       ".\ncluster: {name: ", QuotedYaml(cluster), "}\n\ntables:\n  - {names: [",
       absl::StrJoin(tables, ", "),
       "], dim: 32, initializer: {kind: normal, stddev: 0.1}, optimizer: {kind: adam, "
       "learning_rate: 0.005}}\n\n");
-  if (guess.history) {
-    user_features.push_back(QuotedYaml(guess.history->name));
-    absl::StrAppend(&yaml, "features:\n  - {name: ", QuotedYaml(guess.history->name),
-                    ", table: ", QuotedYaml(guess.item.name), ", pooling: mean}\n\n");
-  }
-  absl::StrAppend(&yaml, "data:\n  format: csv\n  csv: {header: true}\n  train: [",
-                  QuotedYaml(files.train),
-                  "]\n  # The last interaction of each user, and the one before it.\n  test: [",
-                  QuotedYaml(files.test), "]\n  validation: [", QuotedYaml(files.validation),
-                  "]\n  # All items. Evaluations rank them for each user.\n  items: {files: [",
-                  QuotedYaml(files.items), "], id: ", QuotedYaml(guess.item.name),
-                  ", user: ", QuotedYaml(guess.user.name),
-                  ", exclude_seen: ", counts.has_repeats ? "false" : "true", "}\n  columns:\n",
-                  id_column(guess.user));
-  if (guess.history) absl::StrAppend(&yaml, id_column(*guess.history));
-  absl::StrAppend(&yaml, id_column(guess.item));
-  for (const RetrievalColumn& feature : guess.features) absl::StrAppend(&yaml, id_column(feature));
-  absl::StrAppend(&yaml, "    - {name: ", QuotedYaml(NameOfLabel(guess)), ", kind: label}\n");
-  if (guess.weight) {
-    absl::StrAppend(&yaml, "    - {name: ", QuotedYaml(guess.weight->name), ", kind: weight}\n");
-  }
+  if (!features.empty()) absl::StrAppend(&yaml, "features:\n", features, "\n");
+  absl::StrAppend(
+      &yaml, "data:\n  format: csv\n  csv: {header: true}\n  train: [", QuotedYaml(files.train),
+      "]\n  # The last interaction of each user, and the one before it.\n  test: [",
+      QuotedYaml(files.test), "]\n  validation: [", QuotedYaml(files.validation),
+      "]\n  # All items. Evaluations rank them for each user.\n  items: {files: [",
+      QuotedYaml(files.items), "], id: ", QuotedYaml(guess.item.name),
+      ", user: ", QuotedYaml(guess.user.name),
+      ", exclude_seen: ", counts.has_repeats ? "false" : "true", "}\n  columns:\n", columns);
   const uint64_t batch = counts.train >= 200'000 ? 1'024 : counts.train >= 20'000 ? 512 : 128;
   absl::StrAppend(&yaml, "\nmodel:\n  two_tower: {user: [", absl::StrJoin(user_features, ", "),
                   "], item: [", absl::StrJoin(item_features, ", "),

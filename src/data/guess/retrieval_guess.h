@@ -20,14 +20,16 @@ struct RetrievalOptions {
   std::string label;
   std::string weight;
   std::string time;
+  bool makes_history = true;  // Make a history of each user if there is none, and rows have times.
 };
 
 // A column of the written files.
 struct RetrievalColumn {
-  size_t source = 0;      // Index in the header of its file.
-  std::string name;       // A valid name.
-  char separator = '\0';  // Between the ids of a cell; 0: one id.
-  std::string reason;     // A phrase for the user.
+  size_t source = 0;       // Index in the header of its file.
+  std::string name;        // A valid name.
+  char separator = '\0';   // Between the ids of a cell; 0: one id.
+  std::string reason;      // A phrase for the user.
+  uint32_t quantiles = 0;  // Number of ranges of a column of numbers; 0: its cells are ids.
 };
 
 // Roles of the columns of interactions and items.
@@ -43,11 +45,15 @@ struct RetrievalGuess {
   std::optional<RetrievalColumn> weight;
   std::optional<RetrievalColumn> time;
   std::optional<RetrievalColumn> history;  // List of items.
+  bool makes_history = false;              // SplitRetrieval() makes the history, and its separator.
   size_t item_id = 0;                      // Column of the items' ids in their file.
-  std::vector<RetrievalColumn> features;   // Further columns of the items.
+  // Further columns of the items, of their file or else of the interactions.
+  std::vector<RetrievalColumn> features = {};
+  std::vector<RetrievalColumn> user_features = {};  // Columns that are the same in a user's rows.
 };
 
-// Finds the roles by names, values and the overlap of values with the items' ids.
+// Finds the roles by names, values and the overlap of values with the items' ids. A user without a
+// name of its own is the only column left that looks like ids.
 // Errors: those of SampleData(); INVALID_ARGUMENT if the user or item cannot be found, or a named
 // column is not there.
 StatusOr<RetrievalGuess> GuessRetrieval(const RetrievalOptions& options);
@@ -69,11 +75,13 @@ struct RetrievalCounts {
   uint64_t validation = 0;
   uint64_t test = 0;
   bool has_repeats = false;  // Users have the same item in more than a tenth of the rows.
+  char separator = '\0';     // Separator of the histories that were made.
 };
 
 // Writes the rows with their items' columns, and the items. The last positive of a user with three
 // or more is for `test`, the one before for `validation`; without times these are random ones.
-// Memory: the ids and columns of the items, and some 100 bytes a user.
+// A history that is made has the items of the user's earlier positives, the last one first.
+// Memory: the ids and columns of the items, some 100 bytes a user, and UserHistories.
 // Errors: those of reading and FileWriter; INVALID_ARGUMENT for an item that is there twice, or no
 // user with three positives.
 StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,

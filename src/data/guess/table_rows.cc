@@ -128,10 +128,11 @@ StatusOr<uint32_t> LibffmFields(const DataConfig& table, const std::string& path
 
 // Sets the table's settings for text files of its format, but not the names in a header.
 Status SetColumns(const std::vector<std::string>& first, const std::string& path, uint64_t max_rows,
-                  DataConfig& table) {
+                  Columns columns, DataConfig& table) {
   switch (table.format) {
     case Format::kCsv: {
       const std::optional<char> separator = FindSeparator(first);
+      if (!separator && columns == Columns::kOne) return absl::OkStatus();
       if (!separator) {
         return absl::InvalidArgumentError(
             absl::StrCat(path,
@@ -171,7 +172,7 @@ Status SetColumns(const std::vector<std::string>& first, const std::string& path
 
 }  // namespace
 
-StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows) {
+StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows, Columns columns) {
   DataConfig table;
   auto format = FormatOfName(path);
   if (!format.ok()) return Annotate(format.status(), path);
@@ -201,7 +202,7 @@ StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows) {
   format = FormatOfLines(first);
   if (!format.ok()) return Annotate(format.status(), path);
   table.format = *format;
-  SIMURGH_RETURN_IF_ERROR(SetColumns(first, path, max_rows, table));
+  SIMURGH_RETURN_IF_ERROR(SetColumns(first, path, max_rows, columns, table));
   return table;
 }
 

@@ -17,13 +17,16 @@
 
 namespace simurgh {
 
+// Fewest columns of a file of CSV.
+enum class Columns { kOne, kTwo };
+
 // Returns the configuration to read a data file before the roles of its columns are known: format,
 // separator and names of the columns, which are ids or, if they cannot be read, skipped. Names of a
 // CSV file are in its header. Columns of Arrow data that are lists have kListSeparator.
 // max_rows: number of JSON objects in which to look for keys, > 0.
 // Errors: those of reading; INVALID_ARGUMENT with place and remedy for a file that is empty, or
 // cannot be read as rows.
-StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows);
+StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows, Columns columns);
 
 // Reads the rows of a file as lines of text: those of the file or, for Parquet and Arrow data, of
 // CSV. A header is one of them.
