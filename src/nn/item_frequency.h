@@ -35,7 +35,50 @@ class ItemFrequency {
   static constexpr uint64_t kSteps = uint64_t{1} << 24;
   // Values of the state: mean gaps, last steps, and numbers of occurrences up to 1 / kRate; each
   // (kHashes, kSlots), at first 0.
-  static constexpr size_t kStateSize = 3 * kHashes * kSlots;
+  static constexpr size_t kCells = kHashes * kSlots;
+  static constexpr size_t kStateSize = 3 * kCells;
+
+  // The values of a slot.
+  struct Slot {
+    float gap = 0;
+    float last = 0;
+    float count = 0;
+
+    static constexpr Slot Of(const float* state, size_t index) {
+      return {state[index], state[kCells + index], state[2 * kCells + index]};
+    }
+    constexpr void Write(float* state, size_t index) const {
+      state[index] = gap;
+      state[kCells + index] = last;
+      state[2 * kCells + index] = count;
+    }
+    // Counts an occurrence. now: NumberOf the step.
+    constexpr void Occur(float now) {
+      constexpr float kMostCounted = 1.0F / kRate;
+      const float since = now - last;
+      const float passed = since < 0 ? since + static_cast<float>(kSteps) : since;
+      count = count + 1 < kMostCounted ? count + 1 : kMostCounted;
+      gap += (passed - gap) / count;
+      last = now;
+    }
+  };
+
+  // A slot in which items of a step are.
+  struct Touched {
+    size_t index = 0;  // Into (kHashes, kSlots).
+    size_t count = 0;  // Occurrences of its items.
+  };
+
+  // Returns the number that a slot keeps of a step.
+  static float NumberOf(uint64_t step) { return static_cast<float>(1 + step % kSteps); }
+  // Returns the index of an item's slot.
+  static size_t SlotOf(uint64_t item, size_t hash);
+  // Returns the slots of a step's items, ascending by index.
+  static std::vector<Touched> TouchedBy(std::span<const uint64_t> items);
+  // Returns the estimate of an item whose gaps are at most `gap`; 0: it has not occurred.
+  static constexpr double FrequencyOf(float gap) {
+    return gap == 0 ? 0.0 : 1.0 / static_cast<double>(gap);
+  }
 
   // Computes the values after this step, and keeps them for Commit(). Replaces those of a step that
   // was not committed. items: of the global batch, in any order, with repetitions. Shape: state
@@ -50,15 +93,12 @@ class ItemFrequency {
   void Drop() { pending_.clear(); }
 
  private:
-  struct Slot {
-    size_t index = 0;  // Into (kHashes, kSlots).
-    float gap = 0;
-    float last = 0;
-    float count = 0;
+  struct Pending {
+    size_t index = 0;
+    Slot slot;
   };
 
-  std::vector<Slot> pending_;  // Ascending by index.
-  std::vector<size_t> touched_;
+  std::vector<Pending> pending_;  // Ascending by index.
 };
 
 }  // namespace simurgh

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "config/model_config.h"
 #include "nn/dense_network.h"
+#include "nn/in_batch_items.h"
 #include "nn/item_frequency.h"
 #include "tensor/matrix_view.h"
 
@@ -66,20 +67,8 @@ class InBatchSoftmax {
   void Drop() { frequency_.Drop(); }
 
  private:
-  // The items of the global batch.
-  struct Items {
-    size_t own = 0;    // Index of the rank's first sample.
-    size_t share = 0;  // Samples of a rank, with padding.
-    MatrixView<const float> vectors;
-    std::vector<uint64_t> users;
-    std::vector<uint64_t> items;
-    std::vector<uint8_t> kinds;  // ItemKind.
-  };
-
-  StatusOr<Items> Gather(MatrixView<const float> vectors, std::span<const float> labels,
-                         const RankStep& step);
   // Returns log p of each item.
-  std::vector<float> Corrections(const Items& all, const RankStep& step,
+  std::vector<float> Corrections(const InBatchItems& all, const RankStep& step,
                                  std::span<const float> state);
 
   TaskConfig task_;
