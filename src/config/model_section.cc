@@ -371,9 +371,6 @@ void CheckInBatch(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (const uint32_t negatives = model.tasks[0].loss.uniform_negatives; negatives > 0) {
     CheckUniformNegatives(config, negatives, diagnostics);
   }
-  if (config.nn_worker.device == ComputeDevice::kCuda) {
-    report("is computed on a CPU only", "set nn_worker.device: cpu");
-  }
   const bool evaluates = !config.data.test.empty() || !config.data.validation.empty();
   if (evaluates && config.data.items.files.empty()) {
     report("is evaluated by rankings of all items", "name the items' files in data.items");

@@ -35,9 +35,7 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
 
 StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
                                                       const DenseNetworkOptions& options) {
-  if (options.device != ComputeDevice::kCpu && IsInBatch(model)) {
-    spdlog::info("dense network: on the CPU, because it alone computes the loss in_batch_softmax");
-  } else if (options.device != ComputeDevice::kCpu) {
+  if (options.device != ComputeDevice::kCpu) {
     auto network = CreateOnDevice(model, options);
     if (!absl::IsNotFound(network.status())) return network;
     const std::string reason(network.status().message());

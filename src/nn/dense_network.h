@@ -142,9 +142,9 @@ class DenseNetwork {
 
   // Returns what the last tower read in the last Predict(), (B, width): of a model of two towers
   // the user's and then the item's vector of each sample. Lifetime: until the next call.
-  // Errors: UNIMPLEMENTED for a device that keeps them; INTERNAL.
+  // Errors: UNIMPLEMENTED for a network without towers; INTERNAL.
   virtual StatusOr<MatrixView<const float>> LastTowerInput() {
-    return absl::UnimplementedError("the device does not give the vectors of towers");
+    return absl::UnimplementedError("dense network: it has no towers");
   }
 
   // Memory for batches, allocated as the device needs it. Lifetime: the network's.

@@ -44,6 +44,7 @@ class Planner {
     SIMURGH_RETURN_IF_ERROR(CheckTop());
     if (IsInBatch(model_)) {
       const LossConfig loss = TasksOf(model_).front().loss;
+      plan_.is_in_batch = true;
       plan_.output_factor = 1.0F / loss.temperature;
       plan_.counts_items = loss.correction == LossConfig::Correction::kLogQ;
     }

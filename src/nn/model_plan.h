@@ -184,7 +184,8 @@ struct ModelPlan {
   bool drops = false;  // A dropout layer has a rate above 0.
   // Factor of the last layer's output in predictions: 1 / temperature of in_batch_softmax, else 1.
   float output_factor = 1.0F;
-  bool counts_items = false;  // The loss has the correction log_q.
+  bool is_in_batch = false;   // The loss is in_batch_softmax.
+  bool counts_items = false;  // It has the correction log_q.
 
   const TowerPlan& top() const { return towers.back(); }
   // Values of labels, and then weights, of some samples.

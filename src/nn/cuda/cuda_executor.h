@@ -55,6 +55,10 @@ class CudaExecutor {
   CudaExecutor(const CudaExecutor&) = delete;
   CudaExecutor& operator=(const CudaExecutor&) = delete;
 
+  // Returns the scores that InBatchMemory keeps at a time, 64 MiB: a launch over as many fills a
+  // device.
+  static size_t score_floats() { return size_t{1} << 24; }
+
   const std::string& device_name() const { return device_name_; }
   int device() const { return options_.device; }
   // Returns the stream of the present lane.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "nn/cuda/in_batch_stage.h"
 #include "nn/cuda/pass.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/stepper.h"
@@ -70,11 +71,12 @@ class DeviceNetwork final : public DenseNetwork {
     SIMURGH_CHECK(started == nullptr || started == &block);
     const Status ran = [&]() -> Status {
       if (started == nullptr) {
-        SIMURGH_RETURN_IF_ERROR(Prepare(block));
+        SIMURGH_ASSIGN_OR_RETURN(const InBatchItems items, ItemsOf(step, labels, rows));
+        SIMURGH_RETURN_IF_ERROR(Prepare(block, step.gather ? items.count() : 0));
         transfers_.Begin(block, dense, labels);
         CopyWeights(Copied::kParameters);
-        if (HostSums(step)) return RunHostSums(step, block, meanwhile);
-        EnqueuePass(step, block);
+        if (HostSums(step)) return RunHostSums(step, block, items, meanwhile);
+        EnqueuePass(step, block, items);
       }
       return FinishPass(block, meanwhile);
     }();
@@ -108,11 +110,15 @@ class DeviceNetwork final : public DenseNetwork {
                  std::span<const float> labels, const RankStep& step) override {
     PinnedBlock& block = PinnedOf(batch_block);
     if (!next_rate_ || HostSums(step) || !room_.Fits(block)) return false;
+    // Ranks that gather items would have to start together.
+    if (plan_.is_in_batch && step.gather) return false;
     // Residuals of a step that is not finite must be dropped before the next sums.
     if (reducer_ != nullptr && reducer_->keeps_residuals()) return false;
     executor_->MakeCurrent();
+    const StatusOr<InBatchItems> items = ItemsOf(step, labels, block.rows);
+    SIMURGH_CHECK(items.ok());  // Nothing was gathered.
     transfers_.Begin(block, dense, labels);
-    EnqueuePass(step, block);
+    EnqueuePass(step, block, *items);
     started_ = &block;
     return true;
   }
@@ -154,6 +160,26 @@ class DeviceNetwork final : public DenseNetwork {
     sends_ = false;
     TakeProbabilities(block, outputs);
     return absl::OkStatus();
+  }
+
+  StatusOr<MatrixView<const float>> LastTowerInput() override {
+    if (tensors_.rows() == 0) return MatrixView<const float>();
+    executor_->MakeCurrent();
+    const Matrix<const T> input = tensors_.View(tensors_.Memory(plan_.towers.size() - 1).input);
+    const size_t bytes = input.rows * input.stride * sizeof(T);
+    if (last_input_.size() < bytes) last_input_ = PinnedBuffer(*executor_, bytes);
+    executor_->ToHost(last_input_.data(), input.data, bytes);
+    SIMURGH_RETURN_IF_ERROR(executor_->Synchronize());
+    const Matrix<const T> values{reinterpret_cast<const T*>(last_input_.data()), input.rows,
+                                 input.columns, input.stride};
+    last_vectors_.resize(input.rows * input.columns);
+    float* to = last_vectors_.data();
+    for (size_t row = 0; row < values.rows; ++row) {
+      for (size_t column = 0; column < values.columns; ++column) {
+        *to++ = ToFloat(values(row, column));
+      }
+    }
+    return MatrixView<const float>(last_vectors_.data(), input.rows, input.columns);
   }
 
   BlockPool& blocks() override { return blocks_; }
@@ -246,6 +272,10 @@ class DeviceNetwork final : public DenseNetwork {
                                   state.subspan(plan_.statistics_count, values));
     cpu::InitializeWeightAverage(
         parameters, state.subspan(plan_.statistics_count + values, stepper_.Average().size()));
+    if (plan_.counts_items) {
+      std::ranges::fill(state.subspan(plan_.statistics_count + values + stepper_.Average().size()),
+                        0.0F);
+    }
     if constexpr (kIsScaled<T>) {
       std::ranges::copy(std::bit_cast<std::array<float, kLossScaleValues>>(LossScale()),
                         state.last(kLossScaleValues).begin());
@@ -295,7 +325,36 @@ class DeviceNetwork final : public DenseNetwork {
 
   // Returns whether the caller sums on the host, as with the CPU backend.
   bool HostSums(const RankStep& step) const {
-    return reducer_ == nullptr && (step.sum || step.on_gradients);
+    return reducer_ == nullptr &&
+           (step.sum || step.on_gradients || (plan_.is_in_batch && step.gather));
+  }
+
+  // Returns the items that compete in a step; none without the loss in_batch_softmax.
+  StatusOr<InBatchItems> ItemsOf(const RankStep& step, std::span<const float> labels,
+                                 size_t rows) const {
+    if (!plan_.is_in_batch) return InBatchItems();
+    // The device gathers their vectors.
+    const MatrixView<const float> vectors(nullptr, rows, 0, 0);
+    return GatherItems(labels, vectors, step, [](size_t) { return MatrixView<float>(); });
+  }
+
+  // Enqueues the copy of what the device needs to know of the items.
+  void SendItems(const InBatchItems& items, const RankStep& step, const PinnedBlock& block,
+                 RankPass& ranks) {
+    if (!plan_.is_in_batch) return;
+    ranks.in_batch = {.rows = block.rows,
+                      .uniform = step.uniform_negatives,
+                      .items = items.count(),
+                      .share = items.share,
+                      .own = items.own};
+    const InBatchLayout layout = PlanItems(plan_, block.rows, items.count());
+    // The host has waited for the slot's last pass, which has thus read its values.
+    AlignedBuffer& staged = staged_items_[block.slot];
+    if (staged.size() < layout.bytes) staged = PinnedBuffer(*executor_, layout.bytes);
+    StageItems(items, ranks.in_batch, step, plan_.counts_items, layout, staged.data());
+    executor_->ToDevice(tensors_.template InBatch<std::byte>(tensors_.in_batch().staged),
+                        staged.data(), layout.bytes);
+    step_items_ = items.count();
   }
 
   void EnqueueWork(const RankPass& ranks, size_t rows) {
@@ -306,10 +365,11 @@ class DeviceNetwork final : public DenseNetwork {
   }
 
   // Enqueues forward and backward of the batch whose transfer has begun.
-  void EnqueuePass(const RankStep& step, const PinnedBlock& block) {
+  void EnqueuePass(const RankStep& step, const PinnedBlock& block, const InBatchItems& items) {
     hosts_sum_ = false;
     if constexpr (kIsScaled<T>) state_.DeviceChanged();  // The pass updates the loss scale.
     RankPass ranks = RankPassOf(step, block);
+    SendItems(items, step, block, ranks);
     if (reducer_ != nullptr) {
       ranks.on_gradients = [this](size_t first, size_t) { reducer_->OnGradients(first); };
       ranks.sum_flag = [this](double* value) { reducer_->SumValues(value, 1); };
@@ -318,6 +378,12 @@ class DeviceNetwork final : public DenseNetwork {
           reducer_->SumValues(values, count);
         };
       }
+      if (step.gather) {
+        ranks.gather = [this](std::span<const std::byte> own, std::byte* all) {
+          reducer_->Gather(own, all);
+        };
+        ranks.sum_floats = [this](std::span<float> values) { reducer_->SumFloats(values); };
+      }
     }
     const Work work{.kind = Work::kTrain,
                     .slot = block.slot,
@@ -325,7 +391,9 @@ class DeviceNetwork final : public DenseNetwork {
                     .samples = ranks.samples,
                     .divisor = ranks.divisor,
                     .shares_statistics = bool{ranks.sum_statistics},
-                    .pools = tensors_.pools()};
+                    .pools = tensors_.pools(),
+                    .items = ranks.in_batch.items,
+                    .uniform_negatives = ranks.in_batch.uniform};
     executor_->Run(work, [&] { EnqueueWork(ranks, block.rows); });
     transfers_.End(block);
     gradients_.DeviceChanged();
@@ -348,8 +416,11 @@ class DeviceNetwork final : public DenseNetwork {
     // The host has waited for a pass since the slot's last step, which has thus read its request.
     StepRequest* const request = reinterpret_cast<StepRequest*>(request_.get()) + step_slot_;
     *request = {.rate = learning_rate, .samples = static_cast<double>(step_rows_)};
-    const Work work{.kind = Work::kApply, .slot = step_slot_, .decides = report != nullptr};
-    executor_->Run(work, [&] { stepper_.Apply(request, report); });
+    const Work work{.kind = Work::kApply,
+                    .slot = step_slot_,
+                    .decides = report != nullptr,
+                    .items = step_items_};
+    executor_->Run(work, [&] { stepper_.Apply(request, report, step_items_); });
     // A rate of 0 leaves the weights unchanged.
     if (learning_rate > 0) parameters_.DeviceChanged();
     if (!tensors_.state().empty()) state_.DeviceChanged();
@@ -378,7 +449,7 @@ class DeviceNetwork final : public DenseNetwork {
   }
 
   // Runs a pass that is not repeated work, because it waits for the host's sums.
-  Status RunHostSums(const RankStep& step, const PinnedBlock& block,
+  Status RunHostSums(const RankStep& step, const PinnedBlock& block, const InBatchItems& items,
                      const std::function<void()>& meanwhile) {
     hosts_sum_ = bool{step.on_gradients};
     if constexpr (kIsScaled<T>) state_.DeviceChanged();
@@ -386,6 +457,8 @@ class DeviceNetwork final : public DenseNetwork {
     std::vector<double> sums;
     std::vector<ColumnRange> done;
     RankPass ranks = RankPassOf(step, block);
+    SendItems(items, step, block, ranks);
+    if (plan_.is_in_batch && step.gather) AddHostGather(step, ranks, failed);
     ranks.on_gradients = [&](size_t first, size_t count) { done.push_back({first, count}); };
     if (step.sum) {
       ranks.sum_statistics = [&](double* values, size_t count) {
@@ -413,6 +486,32 @@ class DeviceNetwork final : public DenseNetwork {
     return absl::OkStatus();
   }
 
+  // Lets the host gather items and sum their gradients. The arguments must outlive `ranks`.
+  void AddHostGather(const RankStep& step, RankPass& ranks, Status& failed) {
+    const auto fetch = [this, &failed](std::span<const std::byte> from) {
+      std::vector<std::byte> bytes(from.size());
+      executor_->ToHost(bytes.data(), from.data(), from.size());
+      failed.Update(executor_->Synchronize());
+      return bytes;
+    };
+    const auto send = [this, &failed](const std::vector<std::byte>& bytes, void* to) {
+      executor_->ToDevice(to, bytes.data(), bytes.size());
+      failed.Update(executor_->Synchronize());
+    };
+    ranks.gather = [&step, &failed, fetch, send](std::span<const std::byte> own, std::byte* all) {
+      const std::vector<std::byte> bytes = fetch(own);
+      std::vector<std::byte> gathered(own.size() * step.ranks);
+      if (failed.ok()) failed.Update(step.gather(bytes, gathered));
+      send(gathered, all);
+    };
+    ranks.sum_floats = [&step, &failed, fetch, send](std::span<float> values) {
+      std::vector<std::byte> bytes = fetch(std::as_bytes(values));
+      const std::span<float> sums(reinterpret_cast<float*>(bytes.data()), values.size());
+      if (failed.ok()) failed.Update(step.sum_floats(sums));
+      send(bytes, values.data());
+    };
+  }
+
   void CheckDense(const MatrixView<const float>& dense, size_t rows) const {
     SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
     if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
@@ -427,10 +526,11 @@ class DeviceNetwork final : public DenseNetwork {
 
   size_t tasks() const { return plan_.top().output_width(); }
 
-  Status Prepare(const PinnedBlock& block) {
+  // gathered: see InBatchRoom.
+  Status Prepare(const PinnedBlock& block, size_t gathered = 0) {
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
     executor_->MakeCurrent();
-    SIMURGH_RETURN_IF_ERROR(room_.ReserveFor(block));
+    SIMURGH_RETURN_IF_ERROR(room_.ReserveFor(block, gathered));
     SendMirrors();
     return absl::OkStatus();
   }
@@ -471,6 +571,9 @@ class DeviceNetwork final : public DenseNetwork {
   DeviceMemory weights_ = NoMemory();
   DeviceMemory request_ = NoMemory();               // Pinned; a StepRequest per slot.
   DeviceMemory dropout_steps_ = NoMemory();         // Pinned; a DropoutStep() per slot.
+  std::array<AlignedBuffer, kSlots> staged_items_;  // Pinned; see InBatchLayout.
+  AlignedBuffer last_input_;                        // Pinned; of LastTowerInput().
+  std::vector<float> last_vectors_;
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: the caller sums.
   HostMirror parameters_;
   HostMirror gradients_;
@@ -483,6 +586,7 @@ class DeviceNetwork final : public DenseNetwork {
   const PinnedBlock* started_ = nullptr;  // The next batch, if its pass is enqueued.
   size_t step_rows_ = 0;                  // Samples in batch norm's statistics.
   size_t step_slot_ = 0;                  // The slot of the last pass.
+  size_t step_items_ = 0;                 // Its items of all ranks, of in_batch_softmax.
   Step step_ = Step::kNone;
 };
 

@@ -109,6 +109,12 @@ class Layers {
         return Cells(MixCell<T>{input, layer.config.width, output}, output);
       }
       case LayerConfig::Kind::kDot:
+        if (plan_.IsLogit(t, i)) {
+          const size_t dim = layer.config.width;
+          return executor_.ForEachSum(
+              input.rows, ProductOfRows<T, float>{input.Columns(0, dim), input.Columns(dim, dim),
+                                                  tensors_.template ViewAs<float>(memory.output)});
+        }
         return Dot(executor_, input, layer.config.width, tensors_.View(memory.output));
       case LayerConfig::Kind::kFm:
         return executor_.ForEachSum(

@@ -53,11 +53,12 @@ struct LossRow {
 // Copies logits to the outputs. Called for each row.
 struct OutputRow {
   Matrix<const float> logits;
+  float factor;
   float* outputs;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
     for (size_t task = 0; task < logits.columns; ++task) {
-      outputs[row * logits.columns + task] = logits(row, task);
+      outputs[row * logits.columns + task] = logits(row, task) * factor;
     }
   }
 };

@@ -67,6 +67,11 @@ struct Matrix {
   // Returns columns [first, first + count).
   Matrix Columns(size_t first, size_t count) const { return {data + first, rows, count, stride}; }
 
+  // Returns rows [first, first + count).
+  Matrix Rows(size_t first, size_t count) const {
+    return {data + first * stride, count, columns, stride};
+  }
+
   // Converts a mutable view to a const view.
   operator Matrix<const T>() const  // NOLINT(google-explicit-constructor)
     requires(!std::is_const_v<T>)

@@ -1,6 +1,7 @@
 #include "nn/cuda/memory_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -323,11 +324,15 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   memory.state = floats(memory.state_gap + plan.statistics_count +
                         cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
                         cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count) +
-                        kLossScaleValues);
+                        (plan.counts_items ? ItemFrequency::kStateSize : 0) + kLossScaleValues);
   memory.batch_statistics = floats(plan.statistics_count);
   memory.inverse_deviations = floats(plan.statistics_count);
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
+  if (plan.counts_items) {
+    memory.pending_slots = planner.Add(ItemFrequency::kCells * sizeof(PendingSlot));
+    memory.pending_count = planner.Add(sizeof(uint32_t));
+  }
   memory.dropout_step = planner.Add(sizeof(uint64_t));
   // Twice: for a block's weights and for its directions.
   memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
@@ -394,8 +399,64 @@ size_t RowInputBytes(const ModelPlan& plan, const WireCodes& codes, size_t sampl
   return input.bytes();
 }
 
+InBatchLayout PlanItems(const ModelPlan& plan, size_t rows, size_t items) {
+  InBatchLayout layout;
+  RegionPlanner planner;
+  layout.header = planner.Add(sizeof(InBatchHeader));
+  layout.items = planner.Add(items * sizeof(uint32_t));
+  layout.lists = planner.Add(rows * sizeof(PositiveList));
+  layout.positives = planner.Add(items * sizeof(uint32_t));
+  if (plan.counts_items) {
+    layout.slots = planner.Add(items * ItemFrequency::kHashes * sizeof(TouchedSlot));
+    layout.places = planner.Add(items * ItemFrequency::kHashes * sizeof(uint32_t));
+  }
+  layout.bytes = planner.bytes();
+  return layout;
+}
+
+size_t ScoreRows(size_t score_floats, size_t rows, size_t items) {
+  constexpr size_t kAligned = 16;  // Blocks begin at equal alignments, which share algorithms.
+  size_t fitting = score_floats / std::max<size_t>(ScoreStride(items), 1);
+  if (fitting > kAligned) fitting = fitting / kAligned * kAligned;
+  return std::clamp<size_t>(fitting, 1, std::max<size_t>(rows, 1));
+}
+
+namespace {
+
+// No batch has fewer items than rows: so a block is at most square.
+size_t MostScoreRows(size_t score_floats, size_t capacity_rows) {
+  const auto side = static_cast<size_t>(std::sqrt(static_cast<double>(score_floats)));
+  return std::min(capacity_rows, std::max<size_t>(side, 1));
+}
+
+InBatchMemory PlanInBatch(const ModelPlan& plan, size_t capacity_rows, size_t element_bytes,
+                          const InBatchRoom& room, RegionPlanner& planner) {
+  InBatchMemory memory{.score_floats = room.score_floats};
+  const size_t items = std::max(capacity_rows, room.gathered);
+  const size_t dim = plan.top().input_width / 2;
+  const size_t stride = ScoreStride(items);
+  const size_t scores = std::min(capacity_rows * stride, std::max(room.score_floats, stride));
+  const size_t rows = MostScoreRows(room.score_floats, capacity_rows);
+  memory.staged = planner.Add(PlanItems(plan, capacity_rows, items).bytes);
+  memory.scores = planner.Add(scores * sizeof(float));
+  memory.score_gradients =
+      element_bytes == sizeof(float) ? memory.scores : planner.Add(scores * element_bytes);
+  memory.largest = planner.Add(rows * kScoreLanes * sizeof(float));
+  memory.sums = planner.Add(rows * kScoreLanes * sizeof(float));
+  memory.rows = planner.Add(rows * sizeof(ScoreRow));
+  memory.corrections = planner.Add(items * sizeof(float));
+  memory.item_gradient = planner.Add(items * dim * sizeof(float));
+  if (room.gathered > 0) {
+    memory.own_items = planner.Add(items * dim * element_bytes);
+    memory.all_items = planner.Add(items * dim * element_bytes);
+  }
+  return memory;
+}
+
+}  // namespace
+
 BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
-                      size_t element_bytes, size_t row_input_bytes) {
+                      size_t element_bytes, size_t row_input_bytes, const InBatchRoom& room) {
   BatchMemory memory;
   memory.capacity_rows = capacity_rows;
   RegionPlanner& planner = memory.planner;
@@ -410,6 +471,9 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
   if (codes.encodes()) {
     memory.embedding_gradient = planner.Add(capacity_rows * plan.embedding_width * sizeof(float));
   }
+  if (plan.is_in_batch) {
+    memory.in_batch = PlanInBatch(plan, capacity_rows, element_bytes, room, planner);
+  }
   memory.losses = planner.Add(capacity_rows * sizeof(double));
   memory.losses_next = planner.Add(capacity_rows * sizeof(double));
   const SumSizes sums = SizesOfSums(plan, capacity_rows);
@@ -419,7 +483,7 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
     const TowerPlan& tower = plan.towers[t];
     TowerMemory result;
     result.input = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
-    if (tower.needs_input_gradient) {
+    if (tower.needs_input_gradient || (plan.is_in_batch && t + 1 == plan.towers.size())) {
       result.input_gradient = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
     }
     size_t widest_sequence = 0;

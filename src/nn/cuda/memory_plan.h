@@ -10,6 +10,7 @@
 #include "data/batch/batch.h"
 #include "embedding/row_codec.h"
 #include "embedding/vector_codec.h"
+#include "nn/cuda/in_batch_kernels.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/pooling_kernels.h"
 #include "nn/cuda/work.h"
@@ -130,14 +131,17 @@ struct WeightCopies {
 struct WeightMemory {
   Region parameters;
   Region gradients;
-  // Ends with the LossScale, which is unused without f16. Begins with floats of no meaning, so that
-  // the optimizer's first values are aligned.
+  // Ends with the state of ItemFrequency, if items are counted, and the LossScale, which is unused
+  // without f16. Begins with floats of no meaning, so that the optimizer's first values are
+  // aligned.
   Region state;
   size_t state_gap = 0;
   Region batch_statistics;
   Region inverse_deviations;
   Region directions;                              // lamb
   Region scalars;                                 // StepScalars
+  Region pending_slots;                           // PendingSlot, with the correction log_q
+  Region pending_count;                           // u32: their number
   Region dropout_step;                            // u64: see DropoutStep
   Region sums;                                    // f64: partial sums of squares
   Region sums_next;                               // f64: sums of them
@@ -238,12 +242,56 @@ BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t
 // feature, or a raw feature's full length, all distinct. 0 if the wire carries no rows.
 size_t RowInputBytes(const ModelPlan& plan, const WireCodes& codes, size_t samples);
 
+// Places of what the host finds out about the items of a step; see StageItems. G: the items of all
+// ranks.
+struct InBatchLayout {
+  Region header;     // InBatchHeader
+  Region items;      // u32 (G)
+  Region lists;      // PositiveList (B)
+  Region positives;  // u32, at most G
+  // With the correction log_q.
+  Region slots;   // TouchedSlot, at most (G, kHashes)
+  Region places;  // u32 (G, kHashes)
+  size_t bytes = 0;
+};
+
+InBatchLayout PlanItems(const ModelPlan& plan, size_t rows, size_t items);
+
+// What the loss in_batch_softmax needs memory for.
+struct InBatchRoom {
+  size_t score_floats = 1;  // Scores in memory at a time; a row of them, if that is more.
+  size_t gathered = 0;      // Items of all ranks' batches; 0: no rank gathers.
+};
+
+// Returns the samples whose scores are in memory at a time, at most `rows`.
+size_t ScoreRows(size_t score_floats, size_t rows, size_t items);
+
+// f32 unless noted. Scores lie in rows of ScoreStride(G) elements. D: the width of a vector.
+struct InBatchMemory {
+  size_t score_floats = 1;
+  Region staged;           // See InBatchLayout.
+  Region scores;           // (block, G)
+  Region score_gradients;  // (block, G), of the activations' type; in f32 they are the scores.
+  Region largest;          // (block, kScoreLanes)
+  Region sums;             // (block, kScoreLanes)
+  Region rows;             // ScoreRow (block)
+  Region corrections;      // (G)
+  Region item_gradient;    // (G, D)
+  // If ranks gather, of the activations' type: this rank's items (share, D) and all, (G, D).
+  Region own_items;
+  Region all_items;
+};
+
+// Returns the distance between rows of scores, in elements.
+inline size_t ScoreStride(size_t items) { return (items + 7) / 8 * 8; }
+
 struct BatchMemory {
   size_t capacity_rows = 0;
   std::array<Region, kSlots> input;  // See BatchTransfer.
   std::array<Region, kSlots> output;
   Region pooled;              // f32, for a batch of rows.
   Region embedding_gradient;  // f32, if gradients are encoded.
+  InBatchMemory in_batch;     // Only for the loss in_batch_softmax.
   Region losses;              // f64
   Region losses_next;         // f64: sums of them
   Region partial;             // f32: see ColumnScratch
@@ -253,9 +301,10 @@ struct BatchMemory {
 };
 
 // element_bytes: size of activations and their gradients, 4 or 2; the logits are always f32.
-// row_input_bytes: maximum input bytes of a batch of rows.
+// row_input_bytes: maximum input bytes of a batch of rows. room: for in_batch_softmax.
 BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
-                      size_t element_bytes, size_t row_input_bytes = 0);
+                      size_t element_bytes, size_t row_input_bytes = 0,
+                      const InBatchRoom& room = {});
 
 // Logs that a batch of rows needed more memory than the device had reserved. In bytes.
 void LogRowRoom(size_t needed, size_t before, size_t now);

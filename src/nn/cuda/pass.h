@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "config/model_config.h"
+#include "nn/cuda/in_batch_loss.h"
 #include "nn/cuda/layers.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/rank_reducer.h"
@@ -28,7 +29,8 @@ class Pass {
         loss_(FormulasOf(tasks)),
         executor_(executor),
         tensors_(tensors),
-        layers_(plan, seed, executor, tensors) {}
+        layers_(plan, seed, executor, tensors),
+        in_batch_(plan, tasks.front(), executor, tensors) {}
 
   // Computes the report, probabilities and all gradients.
   void Train(const RankPass& ranks) {
@@ -50,6 +52,7 @@ class Pass {
       const size_t layers = plan_.towers[t].layers.size();
       for (size_t i = 0; i < layers; ++i) layers_.TakePartForward(t, i, ranks);
     }
+    if (plan_.is_in_batch) in_batch_.Find(ranks);
     for (size_t t = plan_.towers.size(); t-- > 0;) {
       for (size_t i = plan_.towers[t].layers.size(); i-- > 0;) {
         layers_.TakePartBackward(t, i, ranks);
@@ -88,7 +91,7 @@ class Pass {
   // their copies.
   void Predict(std::span<const float> weights) {
     Forward(weights, nullptr);
-    layers_.Finish(OutputRow{Logits(), tensors_.probabilities()});
+    layers_.Finish(OutputRow{Logits(), plan_.output_factor, tensors_.probabilities()});
   }
 
  private:
@@ -118,6 +121,7 @@ class Pass {
     for (size_t t = 0; t < plan_.towers.size(); ++t) {
       [[maybe_unused]] const auto range = executor_.Range(plan_.towers[t].name.c_str());
       GatherInput(t);
+      if (ranks != nullptr && IsReplaced(t)) continue;
       for (size_t i = 0; i < plan_.towers[t].layers.size(); ++i) {
         layers_.Forward(t, i, ranks);
       }
@@ -191,14 +195,26 @@ class Pass {
         DecodeCell<T>{tensors_.embeddings(), input.source_column, input.width, block});
   }
 
+  // Returns whether the loss computes the gradient of the tower's input, without its layer.
+  bool IsReplaced(size_t t) const { return plan_.is_in_batch && t + 1 == plan_.towers.size(); }
+
   void FindLoss(const RankPass& ranks) {
     [[maybe_unused]] const auto range = executor_.Range("loss");
-    const size_t rows = tensors_.rows();
+    if (plan_.is_in_batch) {
+      in_batch_.Find(ranks);
+      return Report(ranks.in_batch.scored());
+    }
     layers_.Finish(LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.sample_weights(),
                               tensors_.losses(), tensors_.probabilities(),
                               static_cast<double>(ranks.divisor),
                               kIsScaled<T> ? &tensors_.loss_scale()->scale : nullptr,
                               tensors_.View(LastGradient(plan_.towers.size() - 1))});
+    Report(tensors_.rows());
+  }
+
+  // Begins the report with the mean of the losses of the first `rows` samples.
+  void Report(size_t rows) {
+    if (rows == 0) return executor_.ForEach(1, BeginReport{tensors_.report()});
     double* losses = tensors_.losses();
     double* next = tensors_.losses_next();
     size_t count = rows;
@@ -224,7 +240,9 @@ class Pass {
     for (size_t t = plan_.towers.size(); t-- > 0;) {
       const TowerPlan& tower = plan_.towers[t];
       [[maybe_unused]] const auto range = executor_.Range(tower.name.c_str());
-      for (size_t i = tower.layers.size(); i-- > 0;) layers_.Backward(t, i, ranks);
+      for (size_t i = IsReplaced(t) ? 0 : tower.layers.size(); i-- > 0;) {
+        layers_.Backward(t, i, ranks);
+      }
       if (!tower.needs_input_gradient) continue;
       const TowerMemory& memory = tensors_.Memory(t);
       if (tower.last_cross) {
@@ -312,6 +330,7 @@ class Pass {
   Executor& executor_;
   Tensors<T>& tensors_;
   Layers<Executor, T> layers_;
+  InBatchLoss<Executor, T> in_batch_;
 };
 
 }  // namespace simurgh::cuda

@@ -290,17 +290,17 @@ struct CollectHeads {
   }
 };
 
-// The dot product of `product` and the input's second half. Runs by ForEachSum for each row.
-template <typename T>
-struct BilinearRow {
-  Matrix<const T> product;
+// The dot product of the rows of two matrices. Runs by ForEachSum for each row.
+template <typename T, typename Out>
+struct ProductOfRows {
+  Matrix<const T> first;
   Matrix<const T> second;
-  Matrix<T> output;
+  Matrix<Out> output;
 
   SIMURGH_HOST_DEVICE float Lane(size_t row, size_t lane) const {
     float sum = 0.0F;
-    for (size_t c = lane; c < product.columns; c += kSumLanes) {
-      sum += ToFloat(product(row, c)) * ToFloat(second(row, c));
+    for (size_t c = lane; c < first.columns; c += kSumLanes) {
+      sum += ToFloat(first(row, c)) * ToFloat(second(row, c));
     }
     return sum;
   }

@@ -199,8 +199,8 @@ class Products {
         SpreadHeads<T>{layer.Heads(weights_).data(), layer.Heads(weights_).columns(), heads});
     executor_.Multiply(
         Gemm<T, T>{.a = input.Columns(0, half), .b = heads, .depth = half, .d = product});
-    executor_.ForEachSum(input.rows, BilinearRow<T>{product, input.Columns(half, half),
-                                                    tensors_.View(memory.output)});
+    executor_.ForEachSum(input.rows, ProductOfRows<T, T>{product, input.Columns(half, half),
+                                                         tensors_.View(memory.output)});
   }
 
   void BilinearBackward(size_t t, size_t i, const Matrix<const T>& input,

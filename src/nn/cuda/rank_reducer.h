@@ -29,6 +29,12 @@ struct RankPass {
   std::function<void(double* values, size_t count)> sum_statistics;
   // Replaces one f64 value in device memory by its sum over the ranks. May be empty.
   std::function<void(double* value)> sum_flag;
+  // The loss in_batch_softmax. `gather` concatenates the ranks' bytes in device memory, and
+  // `sum_floats` replaces values there by their sums over the ranks. Empty: items of this rank's
+  // batch compete.
+  InBatchShape in_batch;
+  std::function<void(std::span<const std::byte> own, std::byte* all)> gather;
+  std::function<void(std::span<float> values)> sum_floats;
   // Called when gradients [first, first + count) are enqueued, from the last to the first. May be
   // empty.
   std::function<void(size_t first, size_t count)> on_gradients;
@@ -88,6 +94,13 @@ class RankReducer {
   // Sums values of the pass, such as batch norm's statistics.
   void SumValues(double* values, size_t count) {
     executor_.Between([=, this] { Note(sums_.Sum(std::span(values, count), executor_.stream())); });
+  }
+
+  void SumFloats(std::span<float> values) {
+    executor_.Between([=, this] { Note(sums_.Sum(values, executor_.stream())); });
+  }
+  void Gather(std::span<const std::byte> own, std::byte* all) {
+    executor_.Between([=, this] { Note(sums_.Gather(own, all, executor_.stream())); });
   }
 
   // Calls DeviceSums::Check, and GiveUp after an error.

@@ -22,8 +22,9 @@ class Stepper {
       : plan_(plan), config_(config), executor_(executor), tensors_(tensors) {}
 
   // Enqueues a step. request: in pinned memory, which must not change until the step has run.
-  // report: in device memory; the step counts if its gradients are finite. Null: it counts.
-  void Apply(const StepRequest* request, const StepReport* report) {
+  // report: in device memory; the step counts if its gradients are finite. Null: it counts. items:
+  // of the last pass, of all ranks; see InBatchShape.
+  void Apply(const StepRequest* request, const StepReport* report, size_t items) {
     StepScalars* const scalars = tensors_.scalars();
     const bool clips = config_.max_gradient_norm > 0.0F;
     const double* const squares =
@@ -47,6 +48,11 @@ class Stepper {
                                  .gradients = tensors_.gradients().data(),
                                  .average = average.empty() ? nullptr : average.data() + 1,
                                  .copier = tensors_.copier()});
+    if (plan_.counts_items && items > 0) {
+      const CommitSlot commit{tensors_.pending_slots(), tensors_.pending_count(),
+                              tensors_.item_frequency().data()};
+      executor_.ForEach(items * ItemFrequency::kHashes, IfCounted{scalars, commit});
+    }
     for (size_t t = 0; t < plan_.towers.size(); ++t) {
       for (const LayerPlan& layer : plan_.towers[t].layers) {
         const double* const rows = layer.inner.empty() ? &scalars->samples : tensors_.row_count(t);

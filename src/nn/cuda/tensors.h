@@ -32,8 +32,8 @@ class Tensors {
   void SetWeights(std::byte* block) { weights_ = block; }
 
   // Plans the memory for batches of up to capacity_rows samples; SetBatch sets it.
-  void LayOut(size_t capacity_rows, size_t row_input_bytes = 0) {
-    batch_plan_ = PlanBatch(plan_, codes_, capacity_rows, sizeof(T), row_input_bytes);
+  void LayOut(size_t capacity_rows, size_t row_input_bytes = 0, const InBatchRoom& room = {}) {
+    batch_plan_ = PlanBatch(plan_, codes_, capacity_rows, sizeof(T), row_input_bytes, room);
     masks_.clear();
     for (const TowerMemory& tower : batch_plan_.towers) masks_.emplace_back(tower.layers.size());
   }
@@ -60,6 +60,16 @@ class Tensors {
   std::span<float> directions() const { return Floats(weights_plan_.directions); }
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
   StepScalars* scalars() const { return At<StepScalars>(weights_, weights_plan_.scalars); }
+  // Returns the state of ItemFrequency, and what the last pass will write to it.
+  std::span<float> item_frequency() const {
+    return Floats(weights_plan_.state)
+        .last(ItemFrequency::kStateSize + kLossScaleValues)
+        .first(ItemFrequency::kStateSize);
+  }
+  PendingSlot* pending_slots() const {
+    return At<PendingSlot>(weights_, weights_plan_.pending_slots);
+  }
+  uint32_t* pending_count() const { return At<uint32_t>(weights_, weights_plan_.pending_count); }
   uint64_t* dropout_step() const { return At<uint64_t>(weights_, weights_plan_.dropout_step); }
   LossScale* loss_scale() const {
     return reinterpret_cast<LossScale*>(Floats(weights_plan_.state).last(kLossScaleValues).data());
@@ -126,6 +136,12 @@ class Tensors {
   ColumnScratch ColumnParts(size_t columns, size_t rows) const {
     return {{At<float>(batch_, batch_plan_.partial), SumBlocks(rows), columns, columns},
             {At<double>(batch_, batch_plan_.partial_groups), SumGroups(rows), columns, columns}};
+  }
+  // Returns memory of the loss in_batch_softmax.
+  const InBatchMemory& in_batch() const { return batch_plan_.in_batch; }
+  template <typename U>
+  U* InBatch(const Region& region) const {
+    return At<U>(batch_, region);
   }
   double* losses() const { return At<double>(batch_, batch_plan_.losses); }
   double* losses_next() const { return At<double>(batch_, batch_plan_.losses_next); }

@@ -293,35 +293,38 @@ class BatchRoom {
   BatchRoom(Executor& executor, Tensors<T>& tensors, Transfers<Executor, T>& transfers)
       : executor_(executor), tensors_(tensors), transfers_(transfers) {}
 
-  bool Fits(const PinnedBlock& block) const {
-    return memory_ != nullptr && block.rows <= rows_ && RowInputBytesOf(block) <= row_input_bytes_;
+  // gathered: see InBatchRoom.
+  bool Fits(const PinnedBlock& block, size_t gathered = 0) const {
+    return memory_ != nullptr && block.rows <= rows_ && gathered <= gathered_ &&
+           RowInputBytesOf(block) <= row_input_bytes_;
   }
 
   // Allocates for batches of `rows` samples with inputs of `row_input_bytes` if they are rows.
   // Errors: RESOURCE_EXHAUSTED without device memory; then no batch fits.
-  Status Reserve(size_t rows, size_t row_input_bytes) {
-    rows_ = row_input_bytes_ = 0;
+  Status Reserve(size_t rows, size_t row_input_bytes, size_t gathered = 0) {
+    rows_ = row_input_bytes_ = gathered_ = 0;
     executor_.ForgetRuns();
     transfers_.Forget();
     memory_ = NoMemory();  // Frees the old memory first.
-    tensors_.LayOut(rows, row_input_bytes);
+    tensors_.LayOut(rows, row_input_bytes, {executor_.score_floats(), gathered});
     const size_t bytes = tensors_.batch_plan().planner.bytes();
     memory_ = executor_.AllocateDevice(bytes);
     if (memory_ == nullptr) return NoRoom(rows, row_input_bytes, bytes);
     tensors_.SetBatch(memory_.get());
     rows_ = rows;
     row_input_bytes_ = row_input_bytes;
+    gathered_ = gathered;
     return absl::OkStatus();
   }
 
   // Calls Reserve if the block does not fit.
-  Status ReserveFor(const PinnedBlock& block) {
-    if (Fits(block)) return absl::OkStatus();
+  Status ReserveFor(const PinnedBlock& block, size_t gathered = 0) {
+    if (Fits(block, gathered)) return absl::OkStatus();
     const size_t needed = RowInputBytesOf(block);
     // The size has headroom for the next batches.
     const size_t room = needed <= row_input_bytes_ ? row_input_bytes_ : needed + needed / 4;
     if (needed > row_input_bytes_ && rows_ > 0) LogRowRoom(needed, row_input_bytes_, room);
-    return Reserve(std::max({block.rows, rows_, size_t{1}}), room);
+    return Reserve(std::max({block.rows, rows_, size_t{1}}), room, std::max(gathered, gathered_));
   }
 
  private:
@@ -347,6 +350,7 @@ class BatchRoom {
   DeviceMemory memory_ = NoMemory();
   size_t rows_ = 0;
   size_t row_input_bytes_ = 0;
+  size_t gathered_ = 0;
 };
 
 }  // namespace simurgh::cuda

@@ -50,6 +50,8 @@ struct Work {
   bool shares_statistics = false;  // Batch norm uses all ranks' statistics.
   bool pools = false;              // The device pools the batch's rows.
   bool decides = false;            // The device decides whether the step counts.
+  size_t items = 0;                // Items of all ranks, with padding, of in_batch_softmax.
+  size_t uniform_negatives = 0;    // See RankStep.
 
   auto operator<=>(const Work&) const = default;
 

@@ -22,6 +22,7 @@
 #include "tests/unit/collective/rank_threads.h"
 #include "tests/unit/nn/test_models.h"
 #include "tests/unit/nn/torch_check.h"
+#include "tests/unit/nn/two_tower_run.h"
 
 namespace simurgh::testing {
 namespace {
@@ -407,17 +408,6 @@ TEST_CASE("Large scores have a finite loss") {
   CHECK(std::ranges::all_of(found.gradient, [](double value) { return std::isfinite(value); }));
 }
 
-// Towers of a user, from the numbers and feature `a`, and of an item, feature `b`.
-ModelConfig TwoTowers(float temperature) {
-  using Kind = LayerConfig::Kind;
-  return {
-      .towers = {{"user", {"dense", "embeddings.a"}, {Linear(6), Relu(), Linear(4)}},
-                 {"item", {"embeddings.b"}, {Linear(67), Relu(), Linear(4), Plain(Kind::kL2Norm)}},
-                 {"unit", {"user"}, {Plain(Kind::kL2Norm)}},
-                 {"top", {"unit", "item"}, {Dot(4)}}},
-      .loss = {.kind = LossConfig::Kind::kInBatchSoftmax, .temperature = temperature}};
-}
-
 // Keys of a batch's samples: each its own.
 struct Keys {
   explicit Keys(size_t count) {
@@ -446,96 +436,16 @@ TEST_CASE("Two towers have the loss and the gradients of PyTorch in f64") {
     keys.items[row] = keys.items[row - 2];
   }
   for (const auto correction : {LossConfig::Correction::kNone, LossConfig::Correction::kLogQ}) {
-    ModelConfig model = TwoTowers(0.2F);
+    ModelConfig model = TwoTowerModel(0.2F);
     model.loss.correction = correction;
     const TemporaryFolder folder;
     CheckAgainstTorch(model, inputs, batch, folder.path(), keys.step());
   }
 }
 
-TEST_CASE("Two towers predict the product of their vectors over the temperature") {
-  Random random(37);
-  const ModelInputs inputs = TestInputs(5);
-  const TestBatch batch(9, inputs.dense_width, inputs.embedding_width, random, 1);
-  std::vector<std::vector<float>> outputs;
-  for (const float temperature : {1.0F, 0.25F}) {
-    const auto network = CreateCpuNetwork(TwoTowers(temperature), {.inputs = inputs});
-    REQUIRE(network.ok());
-    outputs.emplace_back(batch.rows);
-    REQUIRE(OutputsFrom(**network, batch.dense(), batch.embeddings(), outputs.back()).ok());
-    std::vector<float> predictions(batch.rows);
-    REQUIRE(PredictFrom(**network, batch.dense(), batch.embeddings(), predictions,
-                        TasksOf(TwoTowers(temperature)))
-                .ok());
-    CHECK(predictions == outputs.back());
-    std::vector<float> trained(batch.rows);
-    std::vector<float> gradient(batch.embedding_values.size());
-    const Keys keys(batch.rows);
-    REQUIRE(ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
-                             {gradient.data(), batch.rows, batch.embedding_width}, trained,
-                             keys.step())
-                .ok());
-    for (size_t i = 0; i < batch.rows; ++i) {
-      CHECK(trained[i] == Approx(predictions[i]).epsilon(1e-5).margin(1e-5));
-    }
-  }
-  for (size_t i = 0; i < batch.rows; ++i) CHECK(outputs[1][i] == 4 * outputs[0][i]);
-}
-
-TEST_CASE("Samples of one item are found, wherever they are in the batch") {
-  const uint32_t threads = GENERATE(1, 3);
-  for (const size_t rows : {2, 5, 97, 150, 1'000}) {
-    CAPTURE(threads, rows);
-    Random random(38);
-    const ModelInputs inputs = TestInputs(5);
-    TestBatch batch(rows, inputs.dense_width, inputs.embedding_width, random, 1);
-    std::ranges::fill(batch.labels, 1.0F);
-    for (size_t row = 1; row < rows; ++row) {
-      std::copy_n(&batch.embedding_values[kTestDim], kTestDim,
-                  &batch.embedding_values[row * batch.embedding_width + kTestDim]);
-    }
-    const auto network = CreateCpuNetwork(TwoTowers(0.1F), {.inputs = inputs, .threads = threads});
-    REQUIRE(network.ok());
-    Keys keys(rows);
-    std::ranges::fill(keys.items, 7);
-    std::vector<float> predictions(rows);
-    std::vector<float> gradient(batch.embedding_values.size());
-    const auto result =
-        ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
-                         {gradient.data(), rows, batch.embedding_width}, predictions, keys.step());
-    REQUIRE(result.ok());
-    CHECK(result->loss == 0);
-  }
-}
-
-TEST_CASE("Two towers learn which item is a user's") {
-  Random random(39);
-  const ModelInputs inputs = TestInputs(5);
-  TestBatch batch(16, inputs.dense_width, inputs.embedding_width, random, 1);
-  std::ranges::fill(batch.labels, 1.0F);
-  DenseNetworkOptions options{.inputs = inputs};
-  options.optimizer = {.kind = DenseOptimizerConfig::Kind::kAdam};
-  const auto network = CreateCpuNetwork(TwoTowers(0.2F), options);
-  REQUIRE(network.ok());
-  std::vector<float> predictions(batch.rows);
-  std::vector<float> gradient(batch.embedding_values.size());
-  std::vector<double> losses;
-  const Keys keys(batch.rows);
-  for (size_t step = 0; step < 300; ++step) {
-    const auto result = ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
-                                         {gradient.data(), batch.rows, batch.embedding_width},
-                                         predictions, keys.step());
-    REQUIRE(result.ok());
-    losses.push_back(result->loss);
-    REQUIRE((*network)->ApplyGradients(0.02F).ok());
-  }
-  CHECK(losses.front() > std::log(16.0) / 2);
-  CHECK(losses.back() < losses.front() / 2);
-}
-
 TEST_CASE("Another last tower is refused by the loss in_batch_softmax") {
   const auto error_of = [](const std::vector<LayerConfig>& layers) {
-    ModelConfig model = TwoTowers(1.0F);
+    ModelConfig model = TwoTowerModel(1.0F);
     model.towers.back().layers = layers;
     const auto network = CreateCpuNetwork(model, {.inputs = TestInputs(5)});
     return std::string(network.status().message());

@@ -37,6 +37,7 @@ class HostExecutor {
     bool reverse = false;    // Call kernels in reverse order.
     bool replays = false;    // Replay repeated work as captured in its second call, like a graph.
     bool fails_captures = false;
+    size_t score_floats = size_t{1} << 20;
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
     ComputePrecision precision = ComputePrecision::kF32;
     size_t* kept_runs = nullptr;    // Output: number of captured graphs.
@@ -63,6 +64,7 @@ class HostExecutor {
   HostExecutor& operator=(const HostExecutor&) = delete;
 
   void MakeCurrent() {}
+  size_t score_floats() const { return options_.score_floats; }
 
   cuda::DeviceMemory AllocateDevice(size_t bytes) {
     if (options_.allocations != nullptr) ++*options_.allocations;

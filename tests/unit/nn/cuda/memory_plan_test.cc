@@ -1,5 +1,6 @@
 #include "nn/cuda/memory_plan.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -95,6 +96,34 @@ TEST_CASE("a linear layer and the relu after it share their output and have a ma
   CHECK_FALSE(layers[2].has_relu);
   CHECK_FALSE(layers[4].is_fused);
   CHECK(layers[3].output.region.offset != layers[4].output.region.offset);
+}
+
+TEST_CASE("scores of two towers have bounded memory, for any batch and block") {
+  Random random(11);
+  for (const bool counts : {false, true}) {
+    ModelPlan plan = PlanOf(Chain({Linear(1)}));
+    plan.is_in_batch = true;
+    plan.counts_items = counts;
+    for (int i = 0; i < 300; ++i) {
+      const size_t capacity = 1 + random.Below(300);
+      const size_t gathered = random.Below(2) * random.Below(900);
+      const size_t floats = 1 + random.Below(1 << random.Below(18));
+      const BatchMemory memory =
+          cuda::PlanBatch(plan, CodesOf(plan), capacity, 2, 0, {floats, gathered});
+      const size_t items = capacity + random.Below(std::max(capacity, gathered) - capacity + 1);
+      const size_t rows = random.Below(capacity + 1);
+      const size_t block = cuda::ScoreRows(floats, rows, items);
+      CAPTURE(capacity, gathered, floats, items, rows, block);
+      CHECK(block >= 1);
+      CHECK(block <= std::max<size_t>(rows, 1));
+      const size_t scores = block * cuda::ScoreStride(items);
+      CHECK(scores <= std::max(floats, cuda::ScoreStride(items)));
+      CHECK(memory.in_batch.scores.bytes >= 4 * scores);
+      CHECK(memory.in_batch.score_gradients.bytes >= 2 * scores);
+      CHECK(memory.in_batch.sums.bytes >= 4 * block * cuda::kScoreLanes);
+      CHECK(memory.in_batch.staged.bytes >= cuda::PlanItems(plan, rows, items).bytes);
+    }
+  }
 }
 
 TEST_CASE("a batch's transfer holds its inputs and results consecutively") {

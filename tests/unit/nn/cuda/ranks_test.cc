@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -11,6 +14,7 @@
 #include "tests/unit/collective/rank_threads.h"
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/cuda/training_run.h"
+#include "tests/unit/nn/two_tower_run.h"
 
 // Networks of several ranks that sum on simulated devices, with a board in place of NCCL.
 namespace simurgh::testing {
@@ -270,6 +274,99 @@ TEST_CASE("ranks with different loss scales sum the gradients of batch norm as w
     const size_t weights = 70 * (kDense + kEmbeddings);
     CHECK(RelativeError(std::span(actual[rank].gradients).first(weights),
                         std::span(expected[rank].gradients).first(weights)) < 0.01);
+  }
+}
+
+// Where ranks of two towers sum.
+enum class TowerSums { kOfCpus, kOfHosts, kOfDevices };
+
+// Trains ranks, whose batches differ. Hosts gather their keys. In some steps the second rank has no
+// samples.
+std::vector<TwoTowerRun> TrainTowerRanks(const TwoTowerCase& run, uint32_t ranks, TowerSums where,
+                                         ComputePrecision precision = ComputePrecision::kF32) {
+  RankBoard hosts(ranks);
+  RankBoard devices(ranks);
+  std::vector<TwoTowerRun> runs(ranks);
+  std::vector<std::string> errors(ranks);
+  const auto train = [&](uint32_t rank) {
+    DenseNetworkOptions options = run.options();
+    options.precision = precision;
+    auto created = where == TowerSums::kOfCpus
+                       ? CreateCpuNetwork(run.model(), options)
+                       : CreateHostNetwork(run.model(), options, {.replays = true});
+    if (!created.ok()) throw std::runtime_error(created.status().ToString());
+    DenseNetwork& network = **created;
+    BoardSums sums(devices, rank);
+    const bool on_devices = where == TowerSums::kOfDevices;
+    if (on_devices && !network.JoinRanks({&sums, {}, true}).ok()) return;
+    const auto of = [](bool done) {
+      return done ? absl::OkStatus() : absl::UnavailableError("a rank is gone");
+    };
+    const auto add_ranks = [&](RankStep& step) {
+      step.rank = rank;
+      step.ranks = ranks;
+      uint64_t samples[1] = {step.global_samples};
+      hosts.Sum(rank, std::span<uint64_t>(samples));
+      step.global_samples = samples[0];
+      double rate[1] = {step.uniform_rate};
+      hosts.Sum(rank, std::span<double>(rate));
+      step.uniform_rate = rate[0];
+      step.gather = [&, of](std::span<const std::byte> own, std::span<std::byte> all) {
+        return of(hosts.Gather(rank, own, all.data()));
+      };
+      step.sum_floats = [&, of, on_devices](std::span<float> values) {
+        return on_devices ? absl::InternalError("the host was asked") : of(hosts.Sum(rank, values));
+      };
+      if (!on_devices) step.on_gradients = [](size_t, size_t) {};
+    };
+    const auto sum_gradients = [&] {
+      if (!on_devices) hosts.Sum(rank, network.gradients());
+    };
+    runs[rank] = TrainTwoTowers(network, run, 9, 1 + rank, add_ranks, sum_gradients);
+    network.LeaveRanks();
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        train(rank);
+      } catch (const std::exception& error) {
+        errors[rank] = error.what();
+        hosts.GiveUp();
+        devices.GiveUp();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(errors == std::vector<std::string>(ranks));
+  return runs;
+}
+
+TEST_CASE("Ranks on devices have the loss in_batch_softmax of the global batch, as on CPUs") {
+  for (const uint32_t ranks : {1, 2, 3}) {
+    for (const TwoTowerCase& run :
+         {TwoTowerCase{.correction = LossConfig::Correction::kNone}, {.uniform = 6}}) {
+      const auto expected = TrainTowerRanks(run, ranks, TowerSums::kOfCpus);
+      for (const TowerSums where : {TowerSums::kOfHosts, TowerSums::kOfDevices}) {
+        CAPTURE(ranks, run.uniform, static_cast<int>(where));
+        const auto actual = TrainTowerRanks(run, ranks, where);
+        for (uint32_t rank = 0; rank < ranks; ++rank) {
+          CheckSameRun(actual[rank], expected[rank], 1e-4);
+          CHECK(SameBits(actual[rank].parameters, actual[0].parameters));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Ranks of two towers train in 16 bits") {
+  const TwoTowerCase run{.uniform = 6};
+  const auto expected = TrainTowerRanks(run, 2, TowerSums::kOfDevices);
+  for (const ComputePrecision precision : {ComputePrecision::kBf16, ComputePrecision::kF16}) {
+    const auto actual = TrainTowerRanks(run, 2, TowerSums::kOfDevices, precision);
+    for (size_t i = 0; i < expected[1].losses.size(); ++i) {
+      CHECK(actual[1].losses[i] == Approx(expected[1].losses[i]).epsilon(0.05).margin(0.02));
+    }
   }
 }
 

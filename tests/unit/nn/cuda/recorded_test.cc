@@ -13,6 +13,7 @@
 #include "tests/unit/nn/cuda/training_run.h"
 #include "tests/unit/nn/log_lines.h"
 #include "tests/unit/nn/test_backend.h"
+#include "tests/unit/nn/two_tower_run.h"
 
 // The CUDA executor as it is, on a runtime that checks its calls; see recording_runtime.h.
 namespace simurgh::testing {
@@ -431,7 +432,8 @@ TEST_CASE("the next pass is enqueued before the host waits for the report of thi
 
 // The counts of one step, in the order of StepBatches: during a pass the next batch is loaded and
 // the last one's gradients are awaited; then the next pass starts.
-recording::Counts CountStep(DenseNetwork& network, const TestBatch& batch) {
+recording::Counts CountStep(DenseNetwork& network, const TestBatch& batch,
+                            const RankStep& step = {}) {
   constexpr int kSteps = 6;
   const size_t rows = batch.rows;
   std::vector<float> probabilities(batch.labels.size());
@@ -444,10 +446,10 @@ recording::Counts CountStep(DenseNetwork& network, const TestBatch& batch) {
     const auto meanwhile = [&] {
       network.Load(*next, batch.dense(), batch.labels);
       if (last != nullptr) REQUIRE(network.AwaitGradients(*last).ok());
-      REQUIRE(network.StartNext(*next, batch.dense(), batch.labels, {}));
+      REQUIRE(network.StartNext(*next, batch.dense(), batch.labels, step));
     };
     REQUIRE(
-        network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, {}, meanwhile)
+        network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, step, meanwhile)
             .ok());
     last = std::exchange(block, next);
   }
@@ -499,6 +501,51 @@ TEST_CASE("a step's launches, waits and copies stay within their budgets") {
     CHECK(counts.nodes <= budget.nodes);
     CHECK(counts.kernels == 0);
     CHECK(counts.host_waits == 2);  // For the report, and for the last gradients.
+    CHECK(counts.pageable == 0);
+  }
+}
+
+TEST_CASE("two towers race with nothing, and train as on the CPU") {
+  for (const TwoTowerCase& run :
+       {TwoTowerCase{.correction = LossConfig::Correction::kNone, .left_out = 1'000},
+        {.has_weights = true, .uniform = 6, .left_out = 1'000}}) {
+    const Recording recording;
+    const auto on_cpu = CreateCpuNetwork(run.model(), run.options());
+    REQUIRE(on_cpu.ok());
+    const TwoTowerRun expected = TrainTwoTowers(**on_cpu, run, 14);
+    const auto network = NewNetwork(run.options(), run.model());
+    CheckSameRun(TrainTwoTowersAhead(*network, run, 14), expected, 1e-4);
+    CHECK(recording::TakeCounts().graphs > 0);
+  }
+}
+
+// A block of scores takes three products and three kernels: 4,096 samples have one block, 8,192
+// have four.
+TEST_CASE("the launches of two towers stay within their budgets") {
+  using Correction = LossConfig::Correction;
+  struct TowerBudget {
+    TwoTowerCase run;
+    size_t rows;
+    size_t nodes;
+  };
+  for (const TowerBudget& budget : {TowerBudget{{.correction = Correction::kNone}, 4'096, 41},
+                                    {{.correction = Correction::kLogQ}, 4'096, 44},
+                                    {{.uniform = 1'024}, 4'096, 44},
+                                    {{.correction = Correction::kNone}, 8'192, 60}}) {
+    CAPTURE(static_cast<int>(budget.run.correction), budget.run.uniform, budget.rows);
+    const Recording recording;
+    recording::SkipKernels(true);
+    DenseNetworkOptions options = budget.run.options();
+    options.precision = ComputePrecision::kBf16;
+    options.batch_rows = budget.rows;
+    const auto network = NewNetwork(options, budget.run.model());
+    Random random(3);
+    const TwoTowerBatch batch(budget.run, 0, budget.rows, random);
+    const recording::Counts counts = CountStep(*network, batch, batch.Step(0));
+    CHECK(counts.graphs == 2);
+    CHECK(counts.nodes == budget.nodes);
+    CHECK(counts.kernels == 0);
+    CHECK(counts.host_waits == 2);
     CHECK(counts.pageable == 0);
   }
 }
