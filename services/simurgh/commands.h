@@ -30,6 +30,8 @@ inline constexpr char kDoctorUsage[] =
     "  simurgh doctor [CONFIG] [options]  look for what is wrong with a machine and a cluster\n";
 inline constexpr char kPlanUsage[] =
     "  simurgh plan [CONFIG] --ids N ...  estimate memory, network and disk of a training\n";
+inline constexpr char kKubernetesUsage[] =
+    "  simurgh kubernetes CONFIG [options] print the objects that train on Kubernetes\n";
 inline constexpr char kTraceUsage[] =
     "  simurgh trace CONFIG [options]     record what all daemons do, for Perfetto\n";
 inline constexpr char kUpUsage[] =
@@ -80,6 +82,7 @@ ExitCode RunUpdateCommand(int argc, const char* const* argv);
 ExitCode RunStatusCommand(int argc, const char* const* argv);
 ExitCode RunDoctorCommand(int argc, const char* const* argv);
 ExitCode RunPlanCommand(int argc, const char* const* argv);
+ExitCode RunKubernetesCommand(int argc, const char* const* argv);
 ExitCode RunTraceCommand(int argc, const char* const* argv);
 ExitCode RunUpCommand(int argc, const char* const* argv);
 ExitCode RunDownCommand(int argc, const char* const* argv);

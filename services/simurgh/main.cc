@@ -42,6 +42,7 @@ constexpr Command kCommands[] = {
     {"status", kStatusUsage, RunStatusCommand},
     {"doctor", kDoctorUsage, RunDoctorCommand},
     {"plan", kPlanUsage, RunPlanCommand},
+    {"kubernetes", kKubernetesUsage, RunKubernetesCommand},
     {"trace", kTraceUsage, RunTraceCommand},
     {"up", kUpUsage, RunUpCommand},
     {"down", kDownUsage, RunDownCommand},

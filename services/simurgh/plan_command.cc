@@ -38,6 +38,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
+#include "services/simurgh/plan.h"
 #include "services/simurgh/step_meter.h"
 #include "telemetry/logging.h"
 #include "telemetry/metrics.h"
@@ -78,9 +79,8 @@ constexpr uint64_t kMostIds = uint64_t{1} << 48;
 
 struct PlanOptions {
   ConfigArguments config;
-  std::optional<uint64_t> all_ids;
-  std::map<std::string, uint64_t> ids;  // Number of ids per table name.
-  uint64_t server_memory = 0;           // Bytes; 0: no limit.
+  PlannedIds ids;
+  uint64_t server_memory = 0;  // Bytes; 0: no limit.
   bool json = false;
 };
 
@@ -118,7 +118,9 @@ uint64_t CountOf(absl::string_view text) {
   return is_number ? static_cast<uint64_t>(std::llround(number * factor)) : 0;
 }
 
-Status ParseIds(const std::string& text, PlanOptions& options) {
+}  // namespace
+
+Status PlannedIds::Add(const std::string& text) {
   const size_t equals = text.find('=');
   const std::string table = equals == text.npos ? "" : text.substr(0, equals);
   const uint64_t ids = CountOf(equals == text.npos ? text : text.substr(equals + 1));
@@ -127,12 +129,14 @@ Status ParseIds(const std::string& text, PlanOptions& options) {
                                       "' is not a number of ids; use N or TABLE=N, with N from 1 "
                                       "to 2^48, such as 500000, 100M or 1.5G"));
   }
-  const bool is_first = equals == text.npos ? !std::exchange(options.all_ids, ids)
-                                            : options.ids.emplace(table, ids).second;
+  const bool is_first =
+      equals == text.npos ? !std::exchange(all, ids) : tables.emplace(table, ids).second;
   if (is_first) return absl::OkStatus();
   return OptionProblem(
       absl::StrCat("--ids: ", table.empty() ? "the total" : table, " is given twice"));
 }
+
+namespace {
 
 // --- Steps.
 
@@ -214,20 +218,20 @@ std::vector<size_t> FirstOfColumns(const ClusterConfig& config) {
 }
 
 // Sets the estimated numbers of the tables. Returns the number of ids that no table can have.
-StatusOr<double> SetIds(const PlanOptions& options, const ClusterConfig& config,
+StatusOr<double> SetIds(const PlannedIds& planned, const ClusterConfig& config,
                         std::vector<TableIds>& tables) {
   const std::vector<size_t> firsts = FirstOfColumns(config);
   std::vector<size_t> copies;
   std::vector<TableIds*> rest;
-  std::map<std::string, uint64_t> given = options.ids;
-  double left = static_cast<double>(options.all_ids.value_or(0));
+  std::map<std::string, uint64_t> given = planned.tables;
+  double left = static_cast<double>(planned.all.value_or(0));
   for (size_t t = 0; t < tables.size(); ++t) {
     const auto own = given.extract(config.tables[t].name);
     if (own.empty() && firsts[t] != t) {
       copies.push_back(t);
       continue;
     }
-    if (own.empty() && !options.all_ids) {
+    if (own.empty() && !planned.all) {
       return OptionProblem(absl::StrCat("--ids: no number for table '", config.tables[t].name,
                                         "'; add one, or a total of all tables"));
     }
@@ -245,13 +249,13 @@ StatusOr<double> SetIds(const PlanOptions& options, const ClusterConfig& config,
     }
   }
   if (!given.empty()) {
-    return OptionProblem(absl::StrCat("--ids: '", given.begin()->first, "' is not a table of ",
-                                      options.config.path));
+    return OptionProblem(
+        absl::StrCat("--ids: '", given.begin()->first, "' is not a table of ", config.source.path));
   }
-  if (options.all_ids && left < 0) {
+  if (planned.all && left < 0) {
     return OptionProblem("--ids: the total is less than the numbers of the tables");
   }
-  const double none_has = options.all_ids ? Split(left, std::move(rest)) : 0;
+  const double none_has = planned.all ? Split(left, std::move(rest)) : 0;
   for (const size_t t : copies) tables[t].ids = std::min(tables[firsts[t]].ids, tables[t].most);
   return none_has;
 }
@@ -454,7 +458,7 @@ uint64_t WorkersFor(const ClusterConfig& config, const StepTraffic& traffic) {
   return static_cast<uint64_t>(std::max(1.0, std::ceil(std::max(by_bytes, by_number))));
 }
 
-StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
+StatusOr<Plan> MakePlan(const PlannedIds& ids, uint64_t server_memory, const ClusterConfig& config,
                         const Status& data_problem, std::vector<TableIds>& tables) {
   Plan plan;
   SIMURGH_ASSIGN_OR_RETURN(plan.empty_server, EmptyServer(config));
@@ -462,7 +466,7 @@ StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
   StepMeter meter(config);
   plan.is_sampled = data_problem.ok();
   if (plan.is_sampled) SIMURGH_RETURN_IF_ERROR(MeasureData(config, meter, tables));
-  SIMURGH_ASSIGN_OR_RETURN(const double none_has, SetIds(options, config, tables));
+  SIMURGH_ASSIGN_OR_RETURN(const double none_has, SetIds(ids, config, tables));
   if (none_has >= 1) {
     plan.notes.push_back(
         absl::StrFormat("%.0f of the ids are not counted: the sample has shown all ids of some "
@@ -490,8 +494,7 @@ StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
   if (config.training.mode == TrainingConfig::Mode::kAsync) {
     plan.push_dense = PushDenseOf(plan.dense.weights, config.embedding_ps.instances.size());
   }
-  const uint64_t limit =
-      options.server_memory > 0 ? options.server_memory : config.embedding_ps.memory_budget;
+  const uint64_t limit = server_memory > 0 ? server_memory : config.embedding_ps.memory_budget;
   if (limit > 0) {
     plan.recommended_servers = ServersFor(config, limit, plan, tables);
     if (plan.recommended_servers == 0) {
@@ -641,7 +644,7 @@ StatusOr<ClusterConfig> LoadPlanned(const PlanOptions& options, InputFiles files
   const std::string text = absl::StrCat(
       "data: {train: [none.csv], columns: [{name: id, kind: id}, {name: label, kind: label}]}\n"
       "tables: [{name: id, dim: 16, capacity_rows: ",
-      std::max(kFewRows, options.all_ids.value_or(0)), "}]\nmodel: dcn_v2\n");
+      std::max(kFewRows, options.ids.all.value_or(0)), "}]\nmodel: dcn_v2\n");
   return ParseClusterConfig(text, "no CONFIG", options.config.overrides, files);
 }
 
@@ -654,14 +657,21 @@ StatusOr<ExitCode> Run(const PlanOptions& options) {
   }
   if (!config.ok()) config = LoadPlanned(options, InputFiles::kIgnore);
   SIMURGH_RETURN_IF_ERROR(config.status());
-  std::vector<TableIds> tables = TablesOf(*config);
-  SIMURGH_ASSIGN_OR_RETURN(const Plan plan, MakePlan(options, *config, data_problem, tables));
-  const nlohmann::ordered_json json = ToJson(*config, plan, tables);
+  SIMURGH_ASSIGN_OR_RETURN(const nlohmann::ordered_json json,
+                           PlanOf(*config, data_problem, options.ids, options.server_memory));
   std::cout << (options.json ? json.dump() + "\n" : ToText(json));
   return ExitCode::kOk;
 }
 
 }  // namespace
+
+StatusOr<nlohmann::ordered_json> PlanOf(const ClusterConfig& config, const Status& data_problem,
+                                        const PlannedIds& ids, uint64_t server_memory) {
+  std::vector<TableIds> tables = TablesOf(config);
+  SIMURGH_ASSIGN_OR_RETURN(const Plan plan,
+                           MakePlan(ids, server_memory, config, data_problem, tables));
+  return ToJson(config, plan, tables);
+}
 
 ExitCode RunPlanCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
@@ -682,7 +692,7 @@ ExitCode RunPlanCommand(int argc, const char* const* argv) {
     if (ids.empty()) {
       return OptionProblem("plan: --ids is missing; give the number of distinct ids of the data");
     }
-    for (const std::string& one : ids) SIMURGH_RETURN_IF_ERROR(ParseIds(one, parsed));
+    for (const std::string& one : ids) SIMURGH_RETURN_IF_ERROR(parsed.ids.Add(one));
     if (!memory.empty()) {
       SIMURGH_ASSIGN_OR_RETURN(parsed.server_memory, ParseSize(memory));
     }

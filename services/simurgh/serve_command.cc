@@ -23,7 +23,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kUsage[] = "  simurgh serve --model MODEL [CONFIG] [options]\n";
+constexpr char kServeLine[] = "  simurgh serve --model MODEL [CONFIG] [options]\n";
 
 constexpr char kServeNotes[] =
     R"(Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file
@@ -126,7 +126,7 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
     return Serve(own);
   };
   return RunCommand(argc, argv,
-                    {"serve: predicts rows that clients send over HTTP", kUsage, kServeNotes},
+                    {"serve: predicts rows that clients send over HTTP", kServeLine, kServeNotes},
                     options, 1, run);
 }
 

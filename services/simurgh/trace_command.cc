@@ -42,7 +42,7 @@ Exit codes:
   3  a daemon is missing in the trace, or there is no trace
 )";
 
-constexpr std::chrono::seconds kTimeout{3};
+constexpr std::chrono::seconds kTraceTimeout{3};
 constexpr std::chrono::seconds kTransferTimeout{30};
 constexpr int kClockReadings = 8;
 
@@ -111,7 +111,7 @@ std::map<std::string, ClockOffset> MeasureClocks(std::vector<Traced>& daemons) {
                                   .received = answer.received.time_since_epoch()});
     return absl::OkStatus();
   };
-  for (int i = 0; i < kClockReadings; ++i) AskAll(daemons, "/trace/clock", kTimeout, take);
+  for (int i = 0; i < kClockReadings; ++i) AskAll(daemons, "/trace/clock", kTraceTimeout, take);
   std::map<std::string, ClockOffset> offsets;
   for (const auto& [clock, of_clock] : samples) offsets[clock] = EstimateClockOffset(of_clock);
   return offsets;

@@ -1,5 +1,5 @@
-"""Builds the Kubernetes objects of each overlay, checks them against Kubernetes' schemas, and their cluster file and
-commands with the real daemons. usage: kubernetes_test.py BUILD"""
+"""Checks the objects that `simurgh kubernetes` prints against Kubernetes' schemas, and the commands of their pods with the
+real daemons. usage: kubernetes_test.py BUILD"""
 
 import os
 import subprocess
@@ -9,15 +9,14 @@ import tempfile
 PYTHON = os.path.abspath("build/python/bin/python")  # Has the packages of tests/requirements.txt.
 if os.path.exists(PYTHON) and os.path.abspath(sys.executable) != PYTHON:
     os.execv(PYTHON, [PYTHON, *sys.argv])
-FOLDER = "config/deploy/kubernetes"
-CLUSTER = "/etc/simurgh/cluster.yaml"
 try:
     import kubernetes_validate
     import yaml
 except ImportError as missing:
     print(f"SKIPPED: {missing}; scripts/test.sh installs it in build/python")
     sys.exit(77)
-KUBECTL = f"{os.path.dirname(sys.executable)}/kubectl"
+PROGRAMS = os.path.abspath(f"{sys.argv[1]}/bin")
+TOKEN = "0123456789" * 4
 
 
 def check(holds, text):
@@ -25,88 +24,146 @@ def check(holds, text):
         sys.exit(f"kubernetes_test: {text}")
 
 
-def objects_of(overlay):
-    built = subprocess.run([KUBECTL, "kustomize", f"{FOLDER}/overlays/{overlay}"], capture_output=True, text=True)
-    check(built.returncode == 0, f"{overlay}: {built.stderr}")
-    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(built.stdout)}
+def kubernetes(*words):
+    done = subprocess.run([f"{PROGRAMS}/simurgh", "kubernetes", *words], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
-def validate(one):
-    kubernetes_validate.validate(one, "1.31", strict=True)
-
-
-def is_refused(one):
-    try:
-        validate(one)
-    except kubernetes_validate.ValidationError:
-        return True
-    return False
-
-
-def check_daemon(programs, folder, pod, environment):
-    """The command of a pod accepts its configuration and index."""
-    [container] = pod["containers"]
-    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    check(mounts["config"] == os.path.dirname(CLUSTER), f"{container['name']}: the configuration is at {mounts}")
-    command = container["command"][-1].replace(CLUSTER, f"{folder}/cluster.yaml") + " --check-config"
-    path = f"{programs}:{os.environ['PATH']}"
-    done = subprocess.run(["sh", "-c", command], env=dict(os.environ, PATH=path, **environment), capture_output=True,
-                          text=True)
-    check(done.returncode == 0, f"{command}: {done.stdout}{done.stderr}")
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    check(set(ports) == {"rpc", "metrics"}, f"{container['name']}: ports are {ports}")
-    return ports
-
-
-def check_overlay(overlay, programs):
-    objects = objects_of(overlay)
+def objects_of(*words):
+    code, text, error = kubernetes(*words)
+    check(code == 0, f"{words}: exit code {code}: {error}")
+    objects = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
     for one in objects.values():
-        validate(one)
-    [text] = [one["data"]["cluster.yaml"] for (kind, _), one in objects.items() if kind == "ConfigMap"]
-    cluster = yaml.safe_load(text)
-    pods = {"embedding_ps": objects[("StatefulSet", "embedding-ps")],
-            "embedding_worker": objects[("StatefulSet", "embedding-worker")],
-            "nn_worker": objects[("Job", "nn-worker")]}
-    with tempfile.TemporaryDirectory() as folder:
-        with open(f"{folder}/cluster.yaml", "w", encoding="utf-8") as file:
-            file.write(text.replace("/usr/share/simurgh/examples", os.path.abspath("config"))
-                       .replace("/run/simurgh", folder))
-        with open(f"{folder}/token", "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write("0123456789" * 4)
-        for section, one in pods.items():
-            name = one["metadata"]["name"]
-            instances = cluster[section]["instances"]
-            count = one["spec"].get("replicas") or one["spec"]["completions"]
-            check(count == len(instances), f"{name}: {count} pods, {len(instances)} instances in cluster.yaml")
-            service = objects[("Service", name)]["spec"]
-            check(service["clusterIP"] == "None" and service["publishNotReadyAddresses"], f"{name}: not headless")
-            for index, instance in enumerate(instances):
-                environment = {"HOSTNAME": f"{name}-{index}", "JOB_COMPLETION_INDEX": str(index)}
-                ports = check_daemon(programs, folder, one["spec"]["template"]["spec"], environment)
-                for key, port in (("address", ports["rpc"]), ("metrics", ports["metrics"])):
-                    check(instance[key] == f"{name}-{index}.{name}:{port}", f"{name}: {key} is {instance[key]}")
-            wrong = {"HOSTNAME": f"{name}-{len(instances)}", "JOB_COMPLETION_INDEX": str(len(instances))}
-            try:
-                check_daemon(programs, folder, one["spec"]["template"]["spec"], wrong)
-            except SystemExit:
-                continue
-            check(False, f"{name}: an index without an instance is accepted")
+        kubernetes_validate.validate(one, "1.31", strict=True)
     return objects
 
 
+def check_refused(text, *words):
+    code, _, error = kubernetes(*words)
+    check(code == 2 and text in error, f"{words}: exit code {code}: {error}")
+
+
+def template_of(one):
+    return one["spec"]["template"]["spec"]
+
+
+def checked(pod, folder, environment):
+    """Runs the command of a pod, whose mounted folders are in `folder`, with --check-config."""
+    [container] = pod["containers"]
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+
+    def placed(word):
+        for path in ("/etc/simurgh", "/run/simurgh", "/models", "/data", "/tls"):
+            word = word.replace(path, folder + (path if path in mounts else "/missing"), 1)
+        return word
+
+    # The settings are words after the shell's text and the program.
+    command = [placed(word) for word in container["command"]]
+    command[2] += " --check-config"
+    environment = dict(os.environ, PATH=f"{PROGRAMS}:{os.environ['PATH']}", **environment)
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def check_pods(objects, name, counts, folder):
+    """The pods of each kind have the names and indexes of their instances."""
+    for program, count in counts.items():
+        full = f"{name}-{program}"
+        one = objects.get(("StatefulSet", full)) or objects[("Job", full)]
+        spec = one["spec"]
+        check((spec.get("replicas") or spec["completions"]) == count, f"{full}: {spec}")
+        service = objects[("Service", full)]["spec"]
+        check(service["clusterIP"] == "None" and service["publishNotReadyAddresses"], f"{full}: not headless")
+        pod = template_of(one)
+        check((spec.get("serviceName") or pod["subdomain"]) == full, f"{full}: its pods have no names")
+        settings = " ".join(pod["containers"][0]["command"])
+        for index in range(count + 1):
+            environment = {"HOSTNAME": f"{full}-{index}", "JOB_COMPLETION_INDEX": str(index)}
+            done = checked(pod, folder, environment)
+            check((done.returncode == 0) == (index < count), f"{full} {index}: {done.stdout}{done.stderr}")
+            if index < count:
+                check(f"address: '{full}-{index}.{full}:7401'" in settings, f"{full}: {settings}")
+        ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
+        check(ports == {"rpc": 7401, "metrics": 7501}, f"{full}: ports are {ports}")
+
+
+def place(objects, name, folder):
+    """Writes the files that pods see."""
+    for path in ("etc/simurgh", "run/simurgh", "models", "tls"):
+        os.makedirs(f"{folder}/{path}", exist_ok=True)
+    with open(f"{folder}/etc/simurgh/cluster.yaml", "w", encoding="utf-8") as file:
+        file.write(objects[("ConfigMap", f"{name}-config")]["data"]["cluster.yaml"])
+    token = f"{folder}/run/simurgh/token"
+    with open(token, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(TOKEN)
+    if not os.path.exists(f"{folder}/data"):
+        os.symlink(os.path.abspath("config"), f"{folder}/data")
+
+
 def main():
-    programs = os.path.abspath(f"{sys.argv[1]}/bin")
-    cpu, gpu = (check_overlay(overlay, programs) for overlay in ("cpu", "gpu"))
-    limits = [one[("Job", "nn-worker")]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
-              for one in (cpu, gpu)]
-    check("nvidia.com/gpu" not in limits[0] and limits[1]["nvidia.com/gpu"] == 1, f"GPUs: {limits}")
-    policy = cpu[("NetworkPolicy", "simurgh")]["spec"]
-    ours = {"matchLabels": {"app.kubernetes.io/part-of": "simurgh"}}
-    check(policy["podSelector"] == ours and policy["ingress"][0]["from"] == [{"podSelector": ours}],
-          f"the policy concerns other pods: {policy}")
-    broken = cpu[("StatefulSet", "embedding-ps")]
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["config/adult.yaml", "--data", "files", "--ids", "1M", "--servers", "3", "--ranks", "2"]
+        objects = objects_of(*words, "--image", "registry/simurgh:2")
+        place(objects, "adult", folder)
+        with open("config/adult.yaml", encoding="utf-8") as file:
+            check(objects[("ConfigMap", "adult-config")]["data"]["cluster.yaml"] == file.read(), "the file has changed")
+        check_pods(objects, "adult", {"embedding-ps": 3, "embedding-worker": 1, "nn-worker": 2}, folder)
+        rank = template_of(objects[("Job", "adult-nn-worker")])
+        check(rank["containers"][0]["image"] == "registry/simurgh:2", "another image")
+        check("nvidia.com/gpu" not in rank["containers"][0]["resources"]["limits"], "a GPU")
+        check({"name": "data", "persistentVolumeClaim": {"claimName": "files", "readOnly": True}} in rank["volumes"],
+              f"the data: {rank['volumes']}")
+        policy = objects[("NetworkPolicy", "adult")]["spec"]
+        ours = {"matchLabels": {"app.kubernetes.io/part-of": "adult"}}
+        check(policy["podSelector"] == ours and policy["ingress"][0]["from"] == [{"podSelector": ours}],
+              f"the policy concerns other pods: {policy}")
+        check(len(objects[("Secret", "adult-token")]["stringData"]["token"]) == 64, "no new token")
+
+        # Memory grows with the ids, and falls with the servers.
+        def memory(*more):
+            one = objects_of("config/adult.yaml", "--data", "files", "--set", "tables.0.dim=64",
+                             *more)[("StatefulSet", "adult-embedding-ps")]
+            text = template_of(one)["containers"][0]["resources"]["limits"]["memory"]
+            return int(text[:-2]) * {"Mi": 1, "Gi": 1024}[text[-2:]]
+
+        sizes = [memory("--ids", *more) for more in (("10M",), ("4M",), ("4M", "--servers", "4"))]
+        check(sizes[0] > 1.2 * sizes[1] and sizes[1] > 1.3 * sizes[2], f"memory is not that of a plan: {sizes}")
+
+        # GPUs, a server of predictions, a kept token, certificates.
+        more = objects_of(*words, "--gpu", "--serve", "--name", "other", "--keep-token", "--tls", "certificates")
+        place(more, "other", folder)
+        rank = template_of(more[("Job", "other-nn-worker")])
+        check(rank["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1, "no GPU")
+        check("nn_worker.device=cuda" in rank["containers"][0]["command"], "the rank computes on the CPU")
+        check(not any(kind == "Secret" for kind, _ in more), "a token is printed")
+        check(more[("HorizontalPodAutoscaler", "other-serve")]["spec"]["scaleTargetRef"]["name"] == "other-serve",
+              "the server is not scaled")
+        serve = template_of(more[("Deployment", "other-serve")])
+        check({volume["name"] for volume in serve["volumes"]} == {"tmp", "models"}, f"serve: {serve['volumes']}")
+
+        # Training without an end is no job.
+        endless = objects_of(*words, "--set", "training.epochs=0")
+        check(("Job", "adult-nn-worker") not in endless, "a job that cannot end")
+        place(endless, "adult", folder)
+        check_pods(endless, "adult", {"embedding-ps": 3, "embedding-worker": 1, "nn-worker": 2}, folder)
+
+        token = f"{folder}/token"
+        with open(token, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(TOKEN + "\n")
+        kept = objects_of(*words, "--set", f"cluster.token_file={token}")
+        check(kept[("Secret", "adult-token")]["stringData"]["token"] == TOKEN, "another token than the file's")
+
+    check_refused("by --data CLAIM", "config/adult.yaml")
+    check_refused("cannot be the name of objects", *words, "--name", "My_Cluster")
+    check_refused("by --tls SECRET", *words, "--set",
+                  "rpc={security: tls, tls: {certificate: adult.yaml, key: adult.yaml, authority: adult.yaml}}")
+    check_refused("cannot read '/nowhere/token'", *words, "--set", "cluster.token_file=/nowhere/token")
+    broken = objects[("StatefulSet", "adult-embedding-ps")]
     broken["spec"]["replicas"] = "two"
-    check(is_refused(broken), "the schemas refuse nothing")
+    try:
+        kubernetes_validate.validate(broken, "1.31", strict=True)
+    except kubernetes_validate.ValidationError:
+        return
+    check(False, "the schemas refuse nothing")
 
 
 main()
