@@ -1,29 +1,30 @@
 #include "nn/in_batch_items.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <unordered_map>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 namespace simurgh {
-namespace {
 
-// Numbers keys by first appearance.
-std::vector<uint32_t> NumbersOf(std::span<const uint64_t> keys, size_t* count) {
-  std::unordered_map<uint64_t, uint32_t> numbers;
+KeyNumbers::KeyNumbers(std::span<const uint64_t> keys) {
+  constexpr uint32_t kFree = std::numeric_limits<uint32_t>::max();
+  std::vector<uint32_t> table(std::bit_ceil(2 * keys.size() + 1), kFree);
   numbers.reserve(keys.size());
-  std::vector<uint32_t> found;
-  found.reserve(keys.size());
   for (const uint64_t key : keys) {
-    found.push_back(numbers.emplace(key, static_cast<uint32_t>(numbers.size())).first->second);
+    size_t at = Mix64(key) & (table.size() - 1);
+    while (table[at] != kFree && distinct[table[at]] != key) at = (at + 1) & (table.size() - 1);
+    if (table[at] == kFree) {
+      table[at] = static_cast<uint32_t>(distinct.size());
+      distinct.push_back(key);
+    }
+    numbers.push_back(table[at]);
   }
-  *count = numbers.size();
-  return found;
 }
-
-}  // namespace
 
 std::vector<uint64_t> InBatchItems::Occurred() const {
   std::vector<uint64_t> occurred;
@@ -102,14 +103,23 @@ LeftOut::Lists::Lists(size_t count, std::span<const uint32_t> owner,
   for (size_t i = 0; i < values.size(); ++i) values_[next[owner[i]]++] = values[i];
 }
 
+void LeftOut::Lists::SortEach() {
+  for (size_t list = 0; list + 1 < begins_.size(); ++list) {
+    if (begins_[list + 1] - begins_[list] < 2) continue;
+    std::sort(values_.begin() + static_cast<std::ptrdiff_t>(begins_[list]),
+              values_.begin() + static_cast<std::ptrdiff_t>(begins_[list + 1]));
+  }
+}
+
 LeftOut::LeftOut(const InBatchItems& all) {
-  size_t user_count = 0;
-  size_t item_count = 0;
-  users_ = NumbersOf(all.users, &user_count);
-  items_ = NumbersOf(all.items, &item_count);
+  KeyNumbers users(all.users);
+  KeyNumbers items(all.items);
+  users_ = std::move(users.numbers);
+  items_ = std::move(items.numbers);
   std::vector<uint32_t> samples;
   std::vector<uint32_t> items_of_samples;
-  std::vector<std::pair<uint32_t, uint32_t>> positives;  // User, item.
+  std::vector<uint32_t> owners;
+  std::vector<uint32_t> owned;
   for (uint32_t j = 0; j < all.count(); ++j) {
     if (all.kinds[j] == kPadding) {
       padding_.push_back(j);
@@ -117,18 +127,13 @@ LeftOut::LeftOut(const InBatchItems& all) {
     }
     samples.push_back(j);
     items_of_samples.push_back(items_[j]);
-    if (all.kinds[j] == kPositive) positives.emplace_back(users_[j], items_[j]);
+    if (all.kinds[j] != kPositive) continue;
+    owners.push_back(users_[j]);
+    owned.push_back(items_[j]);
   }
-  std::ranges::sort(positives);
-  positives.erase(std::unique(positives.begin(), positives.end()), positives.end());
-  std::vector<uint32_t> owners;
-  std::vector<uint32_t> owned;
-  for (const auto& [user, item] : positives) {
-    owners.push_back(user);
-    owned.push_back(item);
-  }
-  samples_ = Lists(item_count, items_of_samples, samples);
-  positives_ = Lists(user_count, owners, owned);
+  samples_ = Lists(items.distinct.size(), items_of_samples, samples);
+  positives_ = Lists(users.distinct.size(), owners, owned);
+  positives_.SortEach();
 }
 
 }  // namespace simurgh

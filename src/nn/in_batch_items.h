@@ -44,6 +44,14 @@ StatusOr<InBatchItems> GatherItems(
     std::span<const float> labels, MatrixView<const float> vectors, const RankStep& step,
     const std::function<MatrixView<float>(size_t count)>& all_vectors);
 
+// Numbers of keys, by first appearance.
+struct KeyNumbers {
+  explicit KeyNumbers(std::span<const uint64_t> keys);
+
+  std::vector<uint32_t> numbers;   // One for each key.
+  std::vector<uint64_t> distinct;  // The key of each number.
+};
+
 // The samples whose items are no negatives of a sample. Numbers users and items by first
 // appearance.
 class LeftOut {
@@ -53,7 +61,7 @@ class LeftOut {
   // Returns the numbers of the samples' items.
   std::span<const uint32_t> items() const { return items_; }
   // Returns the numbers of the items of a sample's user that are in a sample with a positive label,
-  // ascending.
+  // ascending, with repetitions.
   std::span<const uint32_t> PositivesOf(size_t sample) const {
     return positives_.of(users_[sample]);
   }
@@ -70,8 +78,10 @@ class LeftOut {
     };
     for (const uint32_t j : padding_) leave_out(j);
     item(items_[i]);
+    uint32_t last = items_[i];
     for (const uint32_t number : PositivesOf(i)) {
-      if (number != items_[i]) item(number);
+      if (number != items_[i] && number != last) item(number);
+      last = number;
     }
   }
 
@@ -83,6 +93,7 @@ class LeftOut {
     // owner: the list of each value, below `count`.
     Lists(size_t count, std::span<const uint32_t> owner, std::span<const uint32_t> values);
 
+    void SortEach();
     std::span<const uint32_t> of(size_t list) const {
       return std::span(values_).subspan(begins_[list], begins_[list + 1] - begins_[list]);
     }

@@ -1,6 +1,7 @@
 #include "nn/cuda/in_batch_stage.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -17,22 +18,38 @@ T* At(std::byte* memory, const Region& region) {
 // Writes the slots of the step's items, and where each item finds its own.
 void StageSlots(const InBatchItems& all, const InBatchLayout& layout, InBatchHeader& header,
                 std::byte* to) {
-  const std::vector<ItemFrequency::Touched> touched = ItemFrequency::TouchedBy(all.Occurred());
-  header.touched = static_cast<uint32_t>(touched.size());
-  auto* const slots = At<TouchedSlot>(to, layout.slots);
-  for (size_t i = 0; i < touched.size(); ++i) {
-    slots[i] = {static_cast<uint32_t>(touched[i].index), static_cast<uint32_t>(touched[i].count)};
-  }
-  auto* place = At<uint32_t>(to, layout.places);
-  for (const uint64_t item : all.items) {
-    for (size_t hash = 0; hash < ItemFrequency::kHashes; ++hash) {
-      const size_t index = ItemFrequency::SlotOf(item, hash);
-      const auto found =
-          std::ranges::lower_bound(touched, index, {}, &ItemFrequency::Touched::index);
-      const bool is_touched = found != touched.end() && found->index == index;
-      *place++ = is_touched ? kIsTouched | static_cast<uint32_t>(found - touched.begin())
-                            : static_cast<uint32_t>(index);
+  constexpr size_t kHashes = ItemFrequency::kHashes;
+  // Slots that occur have the first numbers.
+  std::vector<uint64_t> slots;
+  std::vector<size_t> samples;
+  slots.reserve(all.count() * kHashes);
+  samples.reserve(all.count());
+  size_t occurring = 0;
+  for (const bool occurs : {true, false}) {
+    for (size_t j = 0; j < all.count(); ++j) {
+      if ((all.kinds[j] == kOther || all.kinds[j] == kPositive) != occurs) continue;
+      samples.push_back(j);
+      for (size_t hash = 0; hash < kHashes; ++hash) {
+        slots.push_back(ItemFrequency::SlotOf(all.items[j], hash));
+      }
     }
+    if (occurs) occurring = slots.size();
+  }
+  const KeyNumbers numbers(slots);
+  auto* const touched = At<TouchedSlot>(to, layout.slots);
+  header.touched = 0;
+  for (size_t i = 0; i < occurring; ++i) {
+    const uint32_t number = numbers.numbers[i];
+    if (number == header.touched) {
+      touched[header.touched++] = {.index = static_cast<uint32_t>(slots[i])};
+    }
+    ++touched[number].count;
+  }
+  auto* const places = At<uint32_t>(to, layout.places);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const uint32_t number = numbers.numbers[i];
+    places[samples[i / kHashes] * kHashes + i % kHashes] =
+        number < header.touched ? kIsTouched | number : static_cast<uint32_t>(slots[i]);
   }
 }
 

@@ -14,7 +14,7 @@ namespace simurgh::cuda {
 // Writes the data of a step for the device. layout: of shape.rows and shape.items, in the memory
 // at `to`.
 //
-// Cost: sorts the keys of users with a positive label, and with `counts` the items.
+// Cost: looks each key up in a hash table, and with `counts` each slot of an item.
 void StageItems(const InBatchItems& all, const InBatchShape& shape, const RankStep& step,
                 bool counts, const InBatchLayout& layout, std::byte* to);
 
