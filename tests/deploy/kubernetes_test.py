@@ -3,39 +3,10 @@ real daemons. usage: kubernetes_test.py BUILD"""
 
 import os
 import subprocess
-import sys
 import tempfile
 
-PYTHON = os.path.abspath("build/python/bin/python")  # Has the packages of tests/requirements.txt.
-if os.path.exists(PYTHON) and os.path.abspath(sys.executable) != PYTHON:
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-try:
-    import kubernetes_validate
-    import yaml
-except ImportError as missing:
-    print(f"SKIPPED: {missing}; scripts/test.sh installs it in build/python")
-    sys.exit(77)
-PROGRAMS = os.path.abspath(f"{sys.argv[1]}/bin")
-TOKEN = "0123456789" * 4
-
-
-def check(holds, text):
-    if not holds:
-        sys.exit(f"kubernetes_test: {text}")
-
-
-def kubernetes(*words):
-    done = subprocess.run([f"{PROGRAMS}/simurgh", "kubernetes", *words], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
-def objects_of(*words):
-    code, text, error = kubernetes(*words)
-    check(code == 0, f"{words}: exit code {code}: {error}")
-    objects = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
-    for one in objects.values():
-        kubernetes_validate.validate(one, "1.31", strict=True)
-    return objects
+import kubernetes_objects
+from kubernetes_objects import PROGRAMS, TOKEN, check, kubernetes, objects_of, place, prepare, template_of, words_of
 
 
 def check_refused(text, *words):
@@ -43,23 +14,11 @@ def check_refused(text, *words):
     check(code == 2 and text in error, f"{words}: exit code {code}: {error}")
 
 
-def template_of(one):
-    return one["spec"]["template"]["spec"]
-
-
 def checked(pod, folder, environment):
     """Runs the command of a pod, whose mounted folders are in `folder`, with --check-config."""
     [container] = pod["containers"]
-    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
-
-    def placed(word):
-        for path in ("/etc/simurgh", "/run/simurgh", "/models", "/data", "/tls"):
-            word = word.replace(path, folder + (path if path in mounts else "/missing"), 1)
-        return word
-
-    # The settings are words after the shell's text and the program.
-    command = [placed(word) for word in container["command"]]
-    command[2] += " --check-config"
+    command = words_of(container, folder)
+    command[2] += " --check-config"  # The text of the shell.
     environment = dict(os.environ, PATH=f"{PROGRAMS}:{os.environ['PATH']}", **environment)
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
@@ -74,6 +33,7 @@ def check_pods(objects, name, counts, folder):
         service = objects[("Service", full)]["spec"]
         check(service["clusterIP"] == "None" and service["publishNotReadyAddresses"], f"{full}: not headless")
         pod = template_of(one)
+        prepare(pod, folder)
         check((spec.get("serviceName") or pod["subdomain"]) == full, f"{full}: its pods have no names")
         settings = " ".join(pod["containers"][0]["command"])
         for index in range(count + 1):
@@ -84,19 +44,6 @@ def check_pods(objects, name, counts, folder):
                 check(f"address: '{full}-{index}.{full}:7401'" in settings, f"{full}: {settings}")
         ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
         check(ports == {"rpc": 7401, "metrics": 7501}, f"{full}: ports are {ports}")
-
-
-def place(objects, name, folder):
-    """Writes the files that pods see."""
-    for path in ("etc/simurgh", "run/simurgh", "models", "tls"):
-        os.makedirs(f"{folder}/{path}", exist_ok=True)
-    with open(f"{folder}/etc/simurgh/cluster.yaml", "w", encoding="utf-8") as file:
-        file.write(objects[("ConfigMap", f"{name}-config")]["data"]["cluster.yaml"])
-    token = f"{folder}/run/simurgh/token"
-    with open(token, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-        file.write(TOKEN)
-    if not os.path.exists(f"{folder}/data"):
-        os.symlink(os.path.abspath("config"), f"{folder}/data")
 
 
 def main():
@@ -160,8 +107,8 @@ def main():
     broken = objects[("StatefulSet", "adult-embedding-ps")]
     broken["spec"]["replicas"] = "two"
     try:
-        kubernetes_validate.validate(broken, "1.31", strict=True)
-    except kubernetes_validate.ValidationError:
+        kubernetes_objects.kubernetes_validate.validate(broken, "1.31", strict=True)
+    except kubernetes_objects.kubernetes_validate.ValidationError:
         return
     check(False, "the schemas refuse nothing")
 
