@@ -61,7 +61,7 @@ nn: batch_block calibration cpu/compute_threads cpu/matmul dense_model dense_net
 collective: collective nccl_library
 train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network item_pool learning_rates nccl_sums ports program_state trainer
 predict: model_version predictor program_network remote_rows scorer served_versions
-retrieval: item_columns item_index item_vectors ranked_users ranking_metrics tower_data training_ranking version_ranking
+retrieval: item_catalog item_columns item_index item_vectors ranked_users ranking_metrics tower_data training_ranking version_ranking
 report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page permutation report report_json reservoir segments shown_columns table_report
 '
 

@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
-#include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
-#include <sys/stat.h>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "retrieval/item_columns.h"
-#include "retrieval/item_vectors.h"
+#include "retrieval/item_catalog.h"
 
 #include "base/log.h"
 #include "base/thread.h"
@@ -45,14 +39,19 @@ Status BadRowsError(const ScoredRows& scored) {
 
 }  // namespace
 
-// Items of files, and the version that gave them their vectors.
-struct ItemRecommender::Loaded {
-  explicit Loaded(ItemIndex item_index) : index(std::move(item_index)) {}
+ItemIndex::Options IndexOptionsOf(const ServingConfig& config) {
+  ItemIndex::Options options;
+  options.precision = config.item_precision == VectorPrecision::kInt8 ? ItemIndex::Precision::kInt8
+                                                                      : ItemIndex::Precision::kF32;
+  options.graph_from = config.item_graph_from;
+  options.threads = ThreadsOf(config);
+  return options;
+}
 
+// Items, and the version that gave them their vectors.
+struct ItemRecommender::Loaded {
   std::shared_ptr<const ModelVersion> version;
-  ItemIds ids;
-  std::vector<ItemColumn> columns;
-  ItemIndex index;
+  ItemCatalog items;
 };
 
 // Loaded items with a version of the ranking model.
@@ -60,7 +59,7 @@ struct ItemRecommender::View final : ServedItems {
   // The source of a column of the ranking model.
   struct RankColumn {
     std::optional<size_t> user;  // Index in `users`.
-    std::optional<size_t> item;  // Index in Loaded::columns.
+    std::optional<size_t> item;  // Index in the items' columns.
   };
 
   View(std::shared_ptr<const Loaded> loaded_items, LoadedVersion rank_version)
@@ -85,14 +84,15 @@ struct ItemRecommender::View final : ServedItems {
   }
 
   void AddRanker() {
+    const std::vector<ItemColumn>& of_items = loaded->items.columns();
     for (const RowFormat::Column& column : ranker.format->columns) {
       RankColumn source;
-      const auto item = std::ranges::find(loaded->columns, column.name, &ItemColumn::name);
+      const auto item = std::ranges::find(of_items, column.name, &ItemColumn::name);
       const auto user = std::ranges::find(users.columns, column.name, &RowFormat::Column::name);
       if (!column.is_read) {
         // Its cells do not matter.
-      } else if (item != loaded->columns.end()) {
-        source.item = static_cast<size_t>(item - loaded->columns.begin());
+      } else if (item != of_items.end()) {
+        source.item = static_cast<size_t>(item - of_items.begin());
       } else {
         source.user = static_cast<size_t>(user - users.columns.begin());
         if (user == users.columns.end()) {
@@ -122,8 +122,7 @@ struct ItemRecommender::Call {
   RecommendRequest request;
   size_t rows = 0;  // Users.
   bool ranks = false;
-  size_t count = 0;  // Number of items for each user, before they are ranked.
-  std::vector<uint32_t> excluded;
+  ItemQuery query;  // For the items that are ranked, if they are.
   std::chrono::milliseconds max_wait;
   Done done;
 
@@ -132,9 +131,8 @@ struct ItemRecommender::Call {
   std::shared_ptr<const void> memory;
 };
 
-ItemRecommender::ItemRecommender(Options options, const ServedVersions& versions,
-                                 ScoringBackend& users, ScoringBackend* ranker,
-                                 MetricRegistry& registry)
+ItemRecommender::ItemRecommender(Options options, ServedVersions& versions, ScoringBackend& users,
+                                 ScoringBackend* ranker, MetricRegistry& registry)
     : options_(std::move(options)),
       versions_(versions),
       users_(users),
@@ -164,15 +162,11 @@ std::string ItemRecommender::Problem() const {
   return ranker_ == nullptr ? "" : ranker_->Problem();
 }
 
-const std::vector<std::string>& ItemRecommender::FilesOf(const ModelVersion& version) const {
-  return options_.files.empty() ? version.config().data.items.files : options_.files;
-}
-
 std::string ItemRecommender::NoItems(const ModelVersion& version) const {
   if (version.vector_width() == 0) {
     return "the model has no vectors of users and items; train one with model: two_tower";
   }
-  if (!FilesOf(version).empty()) return "";
+  if (!ItemCatalog::FilesOf(version, options_.files).empty()) return "";
   return "the model has no data.items; give --items FILE, or set serving.items";
 }
 
@@ -205,23 +199,14 @@ void ItemRecommender::Follow() {
   if (version == nullptr) return;
   if (!NoItems(*version).empty()) {
     used_ = {};
+    versions_.SetItemBytes(0);
     MutexLock lock(mutex_);
     loaded_ = nullptr;
     view_ = nullptr;
     return;
   }
-  Source source{.checksum = version->checksum(), .files = FilesOf(*version), .states = {}};
-  for (const std::string& file : source.files) {
-    struct stat found = {};
-    FileState state;
-    if (stat(file.c_str(), &found) == 0) {
-      state = {.device = found.st_dev,
-               .inode = found.st_ino,
-               .bytes = static_cast<uint64_t>(found.st_size),
-               .changed = found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec};
-    }
-    source.states.push_back(state);
-  }
+  CatalogSource source =
+      CatalogSource::Of(*version, ItemCatalog::FilesOf(*version, options_.files));
   if (source == used_ || (source == failed_ && Clock::now() < retry_)) return;
   const Clock::time_point begin = Clock::now();
   StatusOr<std::shared_ptr<const Loaded>> loaded = Load(version, source.files);
@@ -240,37 +225,31 @@ void ItemRecommender::Follow() {
   used_ = std::move(source);
   failed_ = {};
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  const ItemIndex& index = (*loaded)->index;
+  const ItemCatalog& items = (*loaded)->items;
   spdlog::info("items: step={} items={} bytes={} graph={} seconds={:.3f}", version->step(),
-               index.size(), index.bytes(), index.has_graph(), seconds);
+               items.ids().size(), items.bytes(), items.index().has_graph(), seconds);
+  versions_.SetItemBytes(items.bytes());
   MutexLock lock(mutex_);
   loaded_ = *loaded;
   view_ = nullptr;
   problem_.clear();
-  registry_.Get(kItems).Set(static_cast<double>(index.size()));
+  registry_.Get(kItems).Set(static_cast<double>(items.ids().size()));
   registry_.Get(kItemsStep).Set(static_cast<double>(version->step()));
   registry_.Get(kItemsLoadSeconds).Set(seconds);
 }
 
 StatusOr<std::shared_ptr<const ItemRecommender::Loaded>> ItemRecommender::Load(
     std::shared_ptr<const ModelVersion> version, const std::vector<std::string>& files) const {
-  const ClusterConfig& config = version->config();
-  SIMURGH_ASSIGN_OR_RETURN(const std::string id, ItemIdColumn(config, options_.id));
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                           ItemColumnsIn(config, files.front()));
-  SIMURGH_ASSIGN_OR_RETURN(ItemVectors vectors,
-                           ReadItemVectors(*version, config.data, files, id, names, &ends_));
   ItemIndex::Options options = options_.index;
   options.ends = &ends_;
-  SIMURGH_ASSIGN_OR_RETURN(ItemIndex index,
-                           ItemIndex::Create(std::move(vectors.vectors), vectors.dim, options));
-  auto loaded = std::make_shared<Loaded>(std::move(index));
-  loaded->version = std::move(version);
-  loaded->ids = std::move(vectors.ids);
-  for (size_t i = 0; i < names.size(); ++i) {
-    loaded->columns.emplace_back(names[i], vectors.columns[i]);
+  SIMURGH_ASSIGN_OR_RETURN(ItemCatalog items,
+                           ItemCatalog::Load(*version, files, options_.id, options));
+  if (const uint64_t left = versions_.BytesLeft(); items.bytes() > left) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        files.front(), ": the items need ", items.bytes(), " bytes, ", left,
+        " are left of serving.memory_budget next to the model and the items in use; raise it"));
   }
-  return loaded;
+  return std::make_shared<const Loaded>(Loaded{std::move(version), std::move(items)});
 }
 
 void ItemRecommender::Recommend(std::shared_ptr<const ServedItems> items, RecommendRequest request,
@@ -308,16 +287,11 @@ void ItemRecommender::Recommend(std::shared_ptr<const ServedItems> items, Recomm
                                      rows, " users are more rows than ", options_.max_rank_rows,
                                      "; send less, or raise serving.max_rows"));
   }
-  call->count = !call->ranks         ? request.k
-                : request.candidates ? *request.candidates
-                                     : std::min(kDefaultCandidates * request.k, most);
-  for (const std::string& id : request.exclude) {
-    const std::optional<uint32_t> found = loaded.ids.Find(id);
-    if (found) call->excluded.push_back(*found);
-  }
-  std::ranges::sort(call->excluded);
-  const auto repeated = std::ranges::unique(call->excluded);
-  call->excluded.erase(repeated.begin(), repeated.end());
+  call->query.k = !call->ranks         ? request.k
+                  : request.candidates ? *request.candidates
+                                       : std::min(kDefaultCandidates * request.k, most);
+  call->query.exclude = std::move(request.exclude);
+  call->query.filters = std::move(request.filters);
   call->rows = rows;
   call->max_wait = max_wait;
   call->done = std::move(done);
@@ -355,19 +329,16 @@ void ItemRecommender::Recommend(std::shared_ptr<const ServedItems> items, Recomm
 
 void ItemRecommender::Search(std::unique_ptr<Call> call, const ScoredRows& users) {
   const Loaded& loaded = *call->view->loaded;
-  const StatusOr<std::vector<uint64_t>> allowed =
-      PositionsThatPass(call->request.filters, loaded.columns, loaded.ids.size());
-  if (!allowed.ok()) return std::move(call->done)(allowed.status());
+  const ItemCatalog& items = loaded.items;
   StatusOr<std::vector<std::vector<FoundItem>>> found =
-      loaded.index.Search({users.probabilities.data(), call->rows, loaded.index.dim()}, call->count,
-                          {.allowed = *allowed, .excluded = call->excluded});
+      items.Search({users.probabilities.data(), call->rows, items.index().dim()}, call->query);
   if (!found.ok()) return std::move(call->done)(found.status());
   if (call->ranks) return Rank(std::move(call), *std::move(found));
   Recommendations answer{.users = {}, .step = loaded.version->step(), .memory = call->view};
   for (const std::vector<FoundItem>& of_user : *found) {
     Recommendations::OfUser& user = answer.users.emplace_back();
     for (const FoundItem& item : of_user) {
-      user.ids.push_back(loaded.ids.texts()[item.position]);
+      user.ids.push_back(items.ids().texts()[item.position]);
       user.scores.push_back(item.score);
     }
   }
@@ -383,7 +354,7 @@ void ItemRecommender::Rank(std::unique_ptr<Call> call, std::vector<std::vector<F
     std::vector<Cell>& cells = rows.columns[column];
     const View::RankColumn& source = view.rank_columns[column];
     if (source.item) {
-      const ItemColumn& of_items = view.loaded->columns[*source.item];
+      const ItemColumn& of_items = view.loaded->items.columns()[*source.item];
       for (const std::vector<FoundItem>& of_user : found) {
         for (const FoundItem& item : of_user) {
           cells.push_back({.kind = Cell::Kind::kText, .text = of_items.text(item.position)});
@@ -429,7 +400,7 @@ void ItemRecommender::Rank(std::unique_ptr<Call> call, std::vector<std::vector<F
       ranked += of_user.size();
       Recommendations::OfUser& user = recommended.users.emplace_back();
       for (const FoundItem& item : of_user) {
-        user.ids.push_back(served.loaded->ids.texts()[item.position]);
+        user.ids.push_back(served.loaded->items.ids().texts()[item.position]);
         user.scores.push_back(item.score);
       }
     }

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "retrieval/item_index.h"
+#include "retrieval/item_catalog.h"
 
 #include "base/mutex.h"
 #include "base/status.h"
+#include "config/serving_config.h"
 #include "predict/model_version.h"
 #include "predict/served_versions.h"
 #include "services/serving/recommend_request.h"
@@ -21,9 +22,13 @@
 
 namespace simurgh {
 
+// Returns how a configuration searches items.
+ItemIndex::Options IndexOptionsOf(const ServingConfig& config);
+
 // Recommends items of files by a model with two towers. Its thread follows the model's versions and
 // the files: after a change it computes the vectors of all items and their index, then changes over
-// to both at once. Until then the old index answers, with the version that it was made with. A file
+// to both at once. Until then the old index answers, with the version that it was made with. Items
+// beyond the versions' memory budget are not used. A file
 // that cannot be used is logged, and tried again when it or the version changes, or after 10 s.
 //
 // With a ranking model, a request gets candidates by their vectors, then the ranking model predicts
@@ -42,7 +47,7 @@ class ItemRecommender final : public Recommender {
 
   // versions: of the model. users: computes vectors of users with them. ranker: null for none.
   // Lifetime: all outlive this.
-  ItemRecommender(Options options, const ServedVersions& versions, ScoringBackend& users,
+  ItemRecommender(Options options, ServedVersions& versions, ScoringBackend& users,
                   ScoringBackend* ranker, MetricRegistry& registry);
   ~ItemRecommender() override;
   ItemRecommender(const ItemRecommender&) = delete;
@@ -60,29 +65,10 @@ class ItemRecommender final : public Recommender {
   struct View;
   struct Call;
 
-  // The state of a file, to notice a change.
-  struct FileState {
-    uint64_t device = 0;
-    uint64_t inode = 0;
-    uint64_t bytes = 0;
-    int64_t changed = 0;  // In nanoseconds.
-
-    bool operator==(const FileState&) const = default;
-  };
-  // What an index is made of.
-  struct Source {
-    uint64_t checksum = 0;  // The version's.
-    std::vector<std::string> files;
-    std::vector<FileState> states;
-
-    bool operator==(const Source&) const = default;
-  };
-
   void Run();
   void Follow();
   StatusOr<std::shared_ptr<const Loaded>> Load(std::shared_ptr<const ModelVersion> version,
                                                const std::vector<std::string>& files) const;
-  const std::vector<std::string>& FilesOf(const ModelVersion& version) const;
   // Returns why nothing can be recommended with a version; empty if it is for items.
   std::string NoItems(const ModelVersion& version) const;
   // Finds the items nearest to the users, and answers, or asks the ranking model.
@@ -90,7 +76,7 @@ class ItemRecommender final : public Recommender {
   void Rank(std::unique_ptr<Call> call, std::vector<std::vector<FoundItem>> found);
 
   const Options options_;
-  const ServedVersions& versions_;
+  ServedVersions& versions_;
   ScoringBackend& users_;
   ScoringBackend* const ranker_;
   MetricRegistry& registry_;
@@ -101,8 +87,8 @@ class ItemRecommender final : public Recommender {
   std::string problem_ ABSL_GUARDED_BY(mutex_) = "the vectors of the items are being computed";
   std::atomic<bool> ends_ = false;
   // Used by the thread only.
-  Source used_;    // What loaded_ is made of.
-  Source failed_;  // What could not be loaded.
+  CatalogSource used_;    // What loaded_ is made of.
+  CatalogSource failed_;  // What could not be loaded.
   Clock::time_point retry_;
   std::jthread thread_;
 };

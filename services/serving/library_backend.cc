@@ -45,14 +45,9 @@ std::unique_ptr<LibraryBackend> MakeRanker(const ServingConfig& config, MetricRe
 }
 
 ItemRecommender::Options RecommendOptions(const ServingConfig& config) {
-  ItemIndex::Options index;
-  index.precision = config.item_precision == VectorPrecision::kInt8 ? ItemIndex::Precision::kInt8
-                                                                    : ItemIndex::Precision::kF32;
-  index.graph_from = config.item_graph_from;
-  index.threads = ThreadsOf(config);
   return {.files = config.items,
           .id = config.item_id,
-          .index = index,
+          .index = IndexOptionsOf(config),
           .poll = config.poll,
           .max_rank_rows = config.max_rows};
 }

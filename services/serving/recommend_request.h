@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
-#include "retrieval/item_columns.h"
+#include "retrieval/item_catalog.h"
 
 #include "base/status.h"
 #include "predict/model_version.h"
@@ -20,7 +20,7 @@ namespace simurgh {
 // Users, and which items to recommend to them.
 struct RecommendRequest {
   // Maximum of k and of candidates.
-  static constexpr uint32_t kMost = 10'000;
+  static constexpr uint32_t kMost = ItemQuery::kMost;
 
   PredictRequest users;
   uint32_t k = 10;

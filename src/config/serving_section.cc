@@ -126,7 +126,7 @@ void ReadWork(MapReader& in, ServingConfig* config) {
   }
   ReadServers(in, config);
   in.Integer("memory_budget",
-             "maximum bytes of rows and dense weights of both versions; one beyond it is not "
+             "maximum bytes of rows, dense weights and items, of both versions; more is not "
              "loaded; 0: no limit",
              &config->memory_budget, 0, kMostBytes);
   in.Integer("max_batch_rows", "maximum rows that a thread predicts at once",

@@ -494,7 +494,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadWhole(
 uint64_t ServedVersions::BytesLeft() const {
   if (options_.memory_budget == 0) return UINT64_MAX;
   MutexLock lock(mutex_);
-  uint64_t used = current_ == nullptr ? 0 : current_->bytes();
+  uint64_t used = item_bytes_ + (current_ == nullptr ? 0 : current_->bytes());
   if (previous_ != nullptr) used += previous_->bytes(current_.get());
   return options_.memory_budget - std::min(options_.memory_budget, used);
 }

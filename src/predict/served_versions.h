@@ -80,7 +80,7 @@ class ServedVersions {
     std::string version = "latest";  // "latest" or a step.
     std::chrono::milliseconds poll{200};
     std::chrono::milliseconds max_age{0};  // Older versions are not ready; 0: any age is.
-    uint64_t memory_budget = 0;            // Limit of all versions' rows; 0: none.
+    uint64_t memory_budget = 0;            // Limit of all versions' rows and of items; 0: none.
     ModelVersion::Options loading;         // max_bytes is not used.
     // The users of the rows; null: this process only. Lifetime: outlives this.
     const VersionUsers* users = nullptr;
@@ -91,6 +91,11 @@ class ServedVersions {
   ~ServedVersions();
   ServedVersions(const ServedVersions&) = delete;
   ServedVersions& operator=(const ServedVersions&) = delete;
+
+  // Returns the bytes of the budget that the loaded versions and the items leave.
+  uint64_t BytesLeft() const;
+  // Sets the bytes of items in memory, which count in the budget.
+  void SetItemBytes(uint64_t bytes) { item_bytes_ = bytes; }
 
   // Notes that the version has answered. Cheap.
   void NoteAnswer(const ModelVersion& version);
@@ -144,8 +149,6 @@ class ServedVersions {
   StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> LoadDelta(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> LoadWhole(const Checkpoint& checkpoint);
-  // Returns the bytes of the budget that the loaded versions leave.
-  uint64_t BytesLeft() const;
   void Use(std::shared_ptr<const ModelVersion> version);
   void Log(const Status& status);
 
@@ -157,6 +160,7 @@ class ServedVersions {
   Gauge& step_time_;
   Histogram& trained_to_served_seconds_;
   std::atomic<uint64_t> unanswered_ = 0;  // Checksum of a version without an answer; 0: none.
+  std::atomic<uint64_t> item_bytes_ = 0;
   mutable Mutex mutex_;
   CondVar wake_;
   std::shared_ptr<const ModelVersion> current_ ABSL_GUARDED_BY(mutex_);

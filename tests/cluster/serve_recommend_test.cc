@@ -352,6 +352,23 @@ TEST_CASE("A change of the item file is used, and a bad file is not") {
   CHECK(server.Stop() == 0);
 }
 
+TEST_CASE("Items beyond the memory budget are not used") {
+  Models models;
+  models.TrainTowers(5);
+  ModelServer server(models.towers, {"serving.item_id=item", "serving.memory_budget=1000000"},
+                     {"--items", models.items});
+  server.AwaitReady();
+  models.WriteItems(20'000);
+  Await("the log names the budget", [&] {
+    const std::string log = server.process().log();
+    return Contains("items not used").match(log) && Contains("serving.memory_budget").match(log);
+  });
+  CHECK(RecommendedBy(server.Recommend(BodyOf({UserOf(1)}, "\"k\": 999")))[0].ids.size() == kItems);
+  models.WriteItems(90);
+  AwaitItems(server, 90);
+  CHECK(server.Stop() == 0);
+}
+
 TEST_CASE("The server is not ready before it has the items, with the reason") {
   Models models;
   models.TrainTowers(5);
