@@ -436,6 +436,44 @@ typedef struct simurgh_vectors {
 SIMURGH_API int simurgh_model_vectors(simurgh_model* model, struct ArrowArrayStream* table,
                                       const char* tower, simurgh_vectors* vectors);
 
+typedef struct simurgh_recommend_options {
+  uint64_t size;
+  uint64_t k;               /* Items for a user, 1 to 10000. */
+  const char* const* items; /* [item_count] Files of items, one row an item; none: data.items. */
+  uint64_t item_count;
+  const char* item_id;        /* Column that names items. NULL: that of data.items, or the only id
+                               * column of the item's tower. */
+  const char* const* exclude; /* [exclude_count] Ids of items that are left out; unknown ones are
+                               * ignored. */
+  uint64_t exclude_count;
+  const char* const* filter_columns; /* [filter_count] Columns of the items. */
+  const char* const* filter_values;  /* [filter_count] Only items whose cell of the column has the
+                                      * value. Pairs of one column are alternatives. All columns
+                                      * must fit. NULL: no value. */
+  uint64_t filter_count;
+} simurgh_recommend_options;
+
+typedef struct simurgh_recommendations {
+  uint64_t size;
+  uint64_t step;          /* Step of the version. */
+  uint64_t rows;          /* Rows of the table. */
+  uint64_t k;             /* Items of a row. */
+  const char* const* ids; /* [rows][k], the best item first. NULL: there are fewer, or a bad row. */
+  const float* scores;    /* [rows][k], as simurgh_model_predict gives them; else NaN. */
+  uint64_t bad_rows;      /* Rows that cannot be parsed. The log has the first ones. */
+  simurgh_memory* memory; /* Owner of the arrays and texts: simurgh_memory_release. */
+} simurgh_recommendations;
+
+/* Finds the best items for users by a model of two towers, as `simurgh serve` does. The table may
+ * lack columns that only the item's tower reads. The first call, and one after a change of version
+ * or files, reads the items and keeps their vectors. serving.item_precision and
+ * serving.item_graph_from apply. Both `size` must be set. Errors: SIMURGH_INVALID for a value out
+ * of range, an unknown column of a filter, another model, or without items; otherwise as
+ * simurgh_model_predict. */
+SIMURGH_API int simurgh_model_recommend(simurgh_model* model, struct ArrowArrayStream* table,
+                                        const simurgh_recommend_options* options,
+                                        simurgh_recommendations* recommendations);
+
 typedef struct simurgh_evaluation {
   uint64_t size;
   const char* text;  /* Metrics as `simurgh predict --evaluate` prints them: "test_auc=0.8 ...". */

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "retrieval/item_catalog.h"
+#include "retrieval/item_vectors.h"
 
 #include "base/mutex.h"
 #include "config/cluster_config.h"
@@ -33,6 +36,7 @@
 #include "services/library/table_reader.h"
 #include "services/library/versions.h"
 #include "services/runtime/signals_blocked.h"
+#include "services/serving/item_recommender.h"
 #include "services/serving/row_servers.h"
 #include "simurgh/simurgh.h"
 #include "telemetry/logging.h"
@@ -42,6 +46,7 @@ namespace simurgh {
 namespace {
 
 using SharedVersion = std::shared_ptr<const ModelVersion>;
+using SharedItems = std::shared_ptr<const ItemCatalog>;
 
 // Leaves new elements as they are in memory, since all are set.
 template <typename T>
@@ -65,6 +70,35 @@ struct ResultMemory {
   Floats dense;
   Floats embeddings;
 };
+
+// The arrays of a simurgh_recommendations.
+struct RecommendationMemory {
+  SharedItems items;  // Owner of the ids.
+  std::vector<const char*> ids;
+  std::vector<float> scores;
+};
+
+std::vector<std::string> TextsOf(const char* const* texts, uint64_t count) {
+  return {texts, texts + count};
+}
+
+// Errors: INVALID_ARGUMENT for a value out of range.
+StatusOr<ItemQuery> QueryOf(const simurgh_recommend_options& options) {
+  if (options.k == 0 || options.k > ItemQuery::kMost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("k: ", options.k, " is out of range; use 1 to ", ItemQuery::kMost));
+  }
+  ItemQuery query{.k = options.k, .exclude = TextsOf(options.exclude, options.exclude_count)};
+  for (uint64_t i = 0; i < options.filter_count; ++i) {
+    const std::string column = options.filter_columns[i];
+    auto filter = std::ranges::find(query.filters, column, &CellFilter::column);
+    if (filter == query.filters.end()) {
+      filter = query.filters.insert(filter, {.column = column, .values = {}});
+    }
+    if (options.filter_values[i] != nullptr) filter->values.emplace_back(options.filter_values[i]);
+  }
+  return query;
+}
 
 // Moves the rows of good inputs to their places among all inputs, and fills the others with NaN.
 void Spread(const std::vector<bool>& is_good, size_t width, Floats& numbers) {
@@ -146,6 +180,12 @@ struct simurgh_model {
   simurgh::Status Evaluate(ArrowArrayStream* table, const float* outputs, uint64_t count,
                            simurgh_evaluation* evaluation);
   simurgh::Status Vectors(ArrowArrayStream* table, const char* tower, simurgh_vectors* vectors);
+  simurgh::Status Recommend(ArrowArrayStream* table, const simurgh_recommend_options& options,
+                            simurgh_recommendations* recommendations);
+  // Returns the items of files with their vectors.
+  simurgh::StatusOr<simurgh::SharedItems> ItemsOf(const simurgh::ModelVersion& version,
+                                                  const std::vector<std::string>& files,
+                                                  const std::string& id);
 
   const pid_t process = getpid();
   std::string path;
@@ -158,6 +198,12 @@ struct simurgh_model {
   std::optional<uint64_t> fits ABSL_GUARDED_BY(mutex);  // Checksum of a version with these inputs.
   std::vector<simurgh::Predictor> free ABSL_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<simurgh::TableReader>> free_readers ABSL_GUARDED_BY(mutex);
+  simurgh::ItemIndex::Options index_options;
+  // Held while items are read, so that other calls wait for them.
+  simurgh::Mutex items_mutex;
+  simurgh::SharedItems items ABSL_GUARDED_BY(items_mutex);
+  simurgh::CatalogSource items_source ABSL_GUARDED_BY(items_mutex);
+  std::string items_id ABSL_GUARDED_BY(items_mutex);
 };
 
 using simurgh::Status;
@@ -209,6 +255,7 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
     described = loaded->config();
   }
   inputs.emplace(*described, /*rank=*/0, /*has_masks=*/true);
+  index_options = simurgh::IndexOptionsOf(serving);
   return absl::OkStatus();
 }
 
@@ -395,6 +442,78 @@ Status simurgh_model::Evaluate(ArrowArrayStream* table, const float* outputs, ui
   return absl::OkStatus();
 }
 
+StatusOr<simurgh::SharedItems> simurgh_model::ItemsOf(const simurgh::ModelVersion& version,
+                                                      const std::vector<std::string>& files,
+                                                      const std::string& id) {
+  simurgh::CatalogSource source = simurgh::CatalogSource::Of(version, files);
+  const simurgh::MutexLock lock(items_mutex);
+  if (items != nullptr && items_source == source && items_id == id) return items;
+  items = nullptr;
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::ItemCatalog loaded,
+                           simurgh::ItemCatalog::Load(version, files, id, index_options));
+  items = std::make_shared<const simurgh::ItemCatalog>(std::move(loaded));
+  items_source = std::move(source);
+  items_id = id;
+  return items;
+}
+
+Status simurgh_model::Recommend(ArrowArrayStream* table, const simurgh_recommend_options& options,
+                                simurgh_recommendations* recommendations) {
+  SIMURGH_RETURN_IF_ERROR(
+      simurgh::library::CheckSize(options.size, sizeof(options), "simurgh_recommend_options"));
+  SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckSize(
+      recommendations->size, sizeof(*recommendations), "simurgh_recommendations"));
+  for (const auto& [array, count, name] :
+       {std::tuple(options.items, options.item_count, "items"),
+        {options.exclude, options.exclude_count, "exclude"},
+        {options.filter_columns, options.filter_count, "filter_columns"},
+        {options.filter_values, options.filter_count, "filter_values"}}) {
+    if (count > 0) SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(array, name));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::ItemQuery query, simurgh::QueryOf(options));
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::SharedVersion version, Current());
+  SIMURGH_RETURN_IF_ERROR(simurgh::VectorWidth(version->config()).status());
+  const std::vector<std::string> given = simurgh::TextsOf(options.items, options.item_count);
+  const std::vector<std::string>& files = simurgh::ItemCatalog::FilesOf(*version, given);
+  if (files.empty()) {
+    return absl::InvalidArgumentError(
+        "items: missing, and the model has no data.items; give files with one row an item");
+  }
+  auto memory = std::make_shared<simurgh::RecommendationMemory>();
+  SIMURGH_ASSIGN_OR_RETURN(
+      memory->items, ItemsOf(*version, files, options.item_id == nullptr ? "" : options.item_id));
+  SIMURGH_ASSIGN_OR_RETURN(simurgh::Predictor predictor, Take(*version));
+  StatusOr<simurgh::TableVectors> users =
+      simurgh::VectorsOfTable(*version, predictor, table, simurgh::TowerSide::kUser);
+  if (!users.ok()) return simurgh::ReadError(users.status());
+  GiveBack(std::move(predictor));
+  const auto good = static_cast<size_t>(std::ranges::count(users->is_good, true));
+  SIMURGH_ASSIGN_OR_RETURN(
+      const std::vector<std::vector<simurgh::FoundItem>> found,
+      memory->items->Search({users->vectors.data(), good, users->width}, query));
+  const size_t rows = users->is_good.size();
+  memory->ids.resize(rows * query.k, nullptr);
+  memory->scores.resize(rows * query.k, std::numeric_limits<float>::quiet_NaN());
+  size_t next = 0;
+  for (size_t row = 0; row < rows; ++row) {
+    if (!users->is_good[row]) continue;
+    size_t place = row * query.k;
+    for (const simurgh::FoundItem& item : found[next++]) {
+      memory->ids[place] = memory->items->ids().texts()[item.position].c_str();
+      memory->scores[place++] = item.score;
+    }
+  }
+  *recommendations = {.size = sizeof(*recommendations),
+                      .step = version->step(),
+                      .rows = rows,
+                      .k = query.k,
+                      .ids = memory->ids.data(),
+                      .scores = memory->scores.data(),
+                      .bad_rows = rows - good};
+  recommendations->memory = new simurgh_memory{std::move(memory)};
+  return absl::OkStatus();
+}
+
 Status simurgh_model::Vectors(ArrowArrayStream* table, const char* tower,
                               simurgh_vectors* vectors) {
   SIMURGH_RETURN_IF_ERROR(
@@ -497,6 +616,17 @@ int simurgh_model_vectors(simurgh_model* model, struct ArrowArrayStream* table, 
     SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
     SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckPointer(tower, "tower"));
     return model->Vectors(table, tower, vectors);
+  });
+}
+
+int simurgh_model_recommend(simurgh_model* model, struct ArrowArrayStream* table,
+                            const simurgh_recommend_options* options,
+                            simurgh_recommendations* recommendations) {
+  return simurgh::library::Call([&]() -> Status {
+    SIMURGH_RETURN_IF_ERROR(simurgh::library::CheckTable(table));
+    const simurgh::library::ReleasedTable released(table);
+    SIMURGH_RETURN_IF_ERROR(model->CheckProcess());
+    return model->Recommend(table, *options, recommendations);
   });
 }
 

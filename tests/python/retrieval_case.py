@@ -224,6 +224,44 @@ def check_bad_input(model):
         expect("have the id '0'" in error or "there is no item" in error, error)
 
 
+def check_recommend():
+    """Answers are those of the server."""
+    model = simurgh.Model("shop-model-False", version="latest")
+    users = ["u1", "u7", "stranger", "u149"]
+    best = model.recommend({"user": users}, 3)[0][0]
+    queries = [(10, [], None), (ITEMS + 9, [], None), (5, [*best, "unknown"], None), (20, [], {"kind": ["k1", "k2"]}),
+               (20, [7], {"kind": "k3", "title": [f"Tür {i}" for i in range(100)]}), (1, [], {"kind": []})]
+    with Server([BIN / "simurgh", "serve", "--model", "shop-model-False", "--listen", "127.0.0.1:{port}"]) as server:
+        server.wait("/v2/health/ready")
+        for k, exclude, chosen in queries:
+            body = {"instances": [{"user": user} for user in users], "k": k, "exclude": list(map(str, exclude)),
+                    "filter": chosen or {}}
+            status, answer = server.call("/v1/models/shop-model-False:recommend", body)
+            expect(status == 200, f"{status}: {answer}")
+            ids, scores = model.recommend({"user": users}, k, exclude=exclude, filter=chosen, items="items.csv")
+            expect(ids.shape == scores.shape == (len(users), k), f"shapes {ids.shape} and {scores.shape}")
+            for row, wanted in enumerate(answer["recommendations"]):
+                count = len(wanted["ids"])
+                expect(list(ids[row, :count]) == wanted["ids"] and not any(ids[row, count:]), f"{k}: {ids[row]}, {wanted}")
+                expect(np.abs(scores[row, :count] - wanted["scores"]).max(initial=0) < 1e-5, f"scores {scores[row]}")
+                expect(np.isnan(scores[row, count:]).all(), f"scores {scores[row]}")
+    known = dict(polars.read_csv("items.csv").select("title", "item").iter_rows())
+    titles, scores = model.recommend({"user": ["u3"]}, 4, item_id="title")
+    ids, wanted = model.recommend({"user": ["u3"]}, 4)
+    expect([str(known[title]) for title in titles[0]] == list(ids[0]) and (scores == wanted).all(), f"{titles}, {ids}")
+    # A file that changes is read again.
+    polars.read_csv("items.csv").head(3).write_csv("few.csv")
+    expect(set(model.recommend({"user": ["u3"]}, 9, items="few.csv")[0][0]) == {"0", "1", "2", None}, "three items")
+    polars.read_csv("items.csv").head(2).write_csv("few.csv")
+    expect(set(model.recommend({"user": ["u3"]}, 9, items=["few.csv"])[0][0]) == {"0", "1", None}, "two items")
+    found = model.recommend(polars.DataFrame({"user": []}, schema={"user": polars.String}), 2)
+    expect(found[0].shape == found[1].shape == (0, 2), f"no users: {found}")
+    raises(simurgh.InvalidError, lambda: model.recommend({"user": ["u1"]}, 0), "k: 0", "1 to 10000")
+    raises(simurgh.InvalidError, lambda: model.recommend({"user": ["u1"]}, 10_001), "k: 10001")
+    raises(simurgh.InvalidError, lambda: model.recommend({"user": ["u1"]}, filter={"knd": 1}), "nearest column is 'kind'")
+    raises(simurgh.InvalidError, lambda: model.recommend({"usr": ["u1"]}), "user")
+
+
 def check_served_history():
     """A user without a history in the request is one with an empty one."""
     users = [{"user": "u1"}, {"user": "u1", "history": []}, {"user": "u1", "history": ["3", "5"]}]
@@ -297,5 +335,6 @@ check_numbers(train, test, True)
 model, vectors, queries, scores = check_numbers(train, test, False)
 check_export(vectors, queries, scores)
 check_new_items()
+check_recommend()
 check_bad_input(model)
 check_init(rows)

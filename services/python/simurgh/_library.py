@@ -174,6 +174,34 @@ class Vectors(ctypes.Structure):
     ]
 
 
+class RecommendOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("k", ctypes.c_uint64),
+        ("items", ctypes.POINTER(ctypes.c_char_p)),
+        ("item_count", ctypes.c_uint64),
+        ("item_id", ctypes.c_char_p),
+        ("exclude", ctypes.POINTER(ctypes.c_char_p)),
+        ("exclude_count", ctypes.c_uint64),
+        ("filter_columns", ctypes.POINTER(ctypes.c_char_p)),
+        ("filter_values", ctypes.POINTER(ctypes.c_char_p)),
+        ("filter_count", ctypes.c_uint64),
+    ]
+
+
+class Recommendations(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),
+        ("rows", ctypes.c_uint64),
+        ("k", ctypes.c_uint64),
+        ("ids", ctypes.POINTER(ctypes.c_char_p)),
+        ("scores", ctypes.c_void_p),
+        ("bad_rows", ctypes.c_uint64),
+        ("memory", ctypes.c_void_p),
+    ]
+
+
 class Result(ctypes.Structure):
     _fields_ = [
         ("size", ctypes.c_uint64),
@@ -233,6 +261,9 @@ _FUNCTIONS = {
         ctypes.POINTER(Evaluation),
     ],
     "model_features": [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Result)],
+    "model_recommend": [
+        ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(RecommendOptions), ctypes.POINTER(Recommendations)
+    ],
     "model_vectors": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(Vectors)],
     "model_rows": [
         ctypes.c_void_p,

@@ -191,6 +191,46 @@ class Model:
         del capsule  # It owns the stream until here.
         return array_of(Memory(found.memory), found.vectors, (found.rows, found.width))
 
+    def recommend(self, table, k=10, *, exclude=(), filter=None, items=None, item_id=None):
+        """Finds the best items for users by a model of two towers, as `simurgh serve` does. Returns (ids, scores).
+
+        ids: (rows, k) texts, the best item first; None where there are fewer, and in a bad row. scores: (rows, k) float32,
+        what predict() gives for the user and the item; else NaN. table: the users; see predict. It may lack columns that
+        only the item's tower reads. exclude: ids of items that are left out. filter: a value or a list of values by
+        column, as the file of items has them; all columns must fit. items: file of items, or a list of files; None: the
+        model's data.items. item_id: column that names items; None: that of data.items. The vectors of the items are kept
+        until the version or a file changes.
+        Errors: InvalidError for a value out of range, an unknown column, another model, or without items.
+        """
+        files = [] if items is None else [items] if isinstance(items, (str, os.PathLike)) else list(items)
+        pairs = [
+            (column, value)
+            for column, values in (filter or {}).items()
+            # A column without values fits no item.
+            for value in ([values] if isinstance(values, (str, int, float)) else list(values) or [None])
+        ]
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 0 < k < 2**63:
+            raise InvalidError(f"k: {k!r} is out of range; use 1 to 10000")
+        texts = [
+            [os.fsencode(file) for file in files],
+            [str(one).encode() for one in exclude],
+            [str(column).encode() for column, _ in pairs],
+            [None if value is None else str(value).encode() for _, value in pairs],
+        ]
+        arrays = [(ctypes.c_char_p * len(one))(*one) for one in texts]
+        options = _library.RecommendOptions(
+            size=ctypes.sizeof(_library.RecommendOptions), k=int(k), items=arrays[0], item_count=len(texts[0]),
+            item_id=None if item_id is None else item_id.encode(), exclude=arrays[1], exclude_count=len(texts[1]),
+            filter_columns=arrays[2], filter_values=arrays[3], filter_count=len(texts[2]),
+        )
+        capsule, pointer = pointer_of(table)
+        found = _library.Recommendations(size=ctypes.sizeof(_library.Recommendations))
+        self._call(_library.LIBRARY.simurgh_model_recommend, pointer, options, found)
+        del capsule  # It owns the stream until here.
+        memory = Memory(found.memory)
+        ids = np.array([id and id.decode() for id in found.ids[: found.rows * found.k]], object)
+        return ids.reshape(found.rows, found.k), array_of(memory, found.scores, (found.rows, found.k))
+
     def features(self, table):
         """Returns the Features of rows: what a network of one's own predicts with. table: see predict."""
         return Features(self.inputs, self._read(_library.LIBRARY.simurgh_model_features, table))
