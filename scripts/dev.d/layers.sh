@@ -62,7 +62,7 @@ collective: collective nccl_library
 train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network item_pool learning_rates nccl_sums ports program_state trainer
 predict: model_version predictor program_network remote_rows scorer served_versions
 retrieval: item_catalog item_columns item_index item_vectors ranked_users ranking_metrics tower_data training_ranking version_ranking
-report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page permutation report report_json reservoir segments shown_columns table_report
+report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page ranking_report permutation report report_json reservoir segments shown_columns table_report
 '
 
 files=("$@")

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include "absl/strings/str_cat.h"
+#include "retrieval/version_ranking.h"
 
 #include "base/log.h"
 #include "tensor/finite.h"
@@ -239,6 +240,26 @@ Status FilePrediction::HandOn(PredictedRows& rows) {
   ++handed_on_;
   turn_.NotifyAll();
   return options_.sink(rows);
+}
+
+StatusOr<RankedRows> RankRows(const ModelVersion& model, PredictInput input,
+                              const OnRankedUser& on_user) {
+  const ClusterConfig& config = model.config();
+  input.data.on_bad_row = DataConfig::OnBadRow::kSkip;
+  input.data.max_bad_share = 1;
+  SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model, {.data = &input.data}));
+  RankedRows ranked;
+  const auto open = [&](const DataConfig& data, const RowObserver& on_row) {
+    const RowObserver counting = [&ranked, on_row](std::string_view line, bool in_batch) {
+      ++ranked.rows;
+      if (!in_batch) ++ranked.bad_rows;
+      on_row(line, in_batch);
+    };
+    return OpenBatchReader(data, config.features, input.files, config.training.batch_size,
+                           {.on_row = counting, .copies_skipped = true, .allow_pipes = true});
+  };
+  SIMURGH_ASSIGN_OR_RETURN(ranked.result, RankVersion(model, predictor, input.data, open, on_user));
+  return ranked;
 }
 
 }  // namespace simurgh

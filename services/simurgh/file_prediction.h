@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "retrieval/ranking_metrics.h"
 
 #include "base/mutex.h"
 #include "base/status.h"
@@ -22,6 +23,7 @@
 #include "predict/predictor.h"
 #include "services/simurgh/predict_input.h"
 #include "services/simurgh/progress.h"
+#include "train/evaluator.h"
 
 namespace simurgh {
 
@@ -138,5 +140,16 @@ StatusOr<std::shared_ptr<const ModelVersion>> LoadVersion(const Checkpoint& chec
 // kMaxPredictThreads. Errors: those of the system.
 inline constexpr uint32_t kMaxPredictThreads = 256;
 StatusOr<uint32_t> PredictThreads(int64_t threads);
+
+// A ranking of all items for the users of rows.
+struct RankedRows {
+  RankingResult result;
+  uint64_t rows = 0;
+  uint64_t bad_rows = 0;
+};
+
+// Ranks with a model of two towers. on_user: may be empty. Errors: those of RankVersion().
+StatusOr<RankedRows> RankRows(const ModelVersion& model, PredictInput input,
+                              const OnRankedUser& on_user = nullptr);
 
 }  // namespace simurgh

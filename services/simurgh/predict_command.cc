@@ -20,7 +20,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "retrieval/training_ranking.h"
-#include "retrieval/version_ranking.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -248,31 +247,18 @@ StatusOr<ExitCode> RunRanking(const PredictOptions& options, const ModelVersion&
   if (!options.output.empty()) {
     return OptionProblem("--evaluate ranks all items for this model; give --output by itself");
   }
-  const ClusterConfig& config = model.config();
-  input.data.on_bad_row = DataConfig::OnBadRow::kSkip;
-  input.data.max_bad_share = 1;
-  SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model, {.data = &input.data}));
-  uint64_t rows = 0;
-  uint64_t bad_rows = 0;
-  const auto open = [&](const DataConfig& data, const RowObserver& on_row) {
-    const RowObserver counting = [&, on_row](std::string_view line, bool in_batch) {
-      ++rows;
-      if (!in_batch) ++bad_rows;
-      on_row(line, in_batch);
-    };
-    return OpenBatchReader(data, config.features, input.files, config.training.batch_size,
-                           {.on_row = counting, .copies_skipped = true, .allow_pipes = true});
-  };
-  SIMURGH_ASSIGN_OR_RETURN(RankingResult ranking, RankVersion(model, predictor, input.data, open));
+  SIMURGH_ASSIGN_OR_RETURN(RankedRows ranked, RankRows(model, std::move(input)));
+  const RankingResult& ranking = ranked.result;
   std::fprintf(stderr,
                "simurgh: ranked: rows=%llu bad_rows=%llu users=%llu items=%llu "
                "unknown_items=%llu\n",
-               static_cast<unsigned long long>(rows), static_cast<unsigned long long>(bad_rows),
+               static_cast<unsigned long long>(ranked.rows),
+               static_cast<unsigned long long>(ranked.bad_rows),
                static_cast<unsigned long long>(ranking.users),
                static_cast<unsigned long long>(ranking.items),
                static_cast<unsigned long long>(ranking.unknown_items));
-  PrintResult(ResultOf(config, std::move(ranking)), model.format().labels, options.json, rows,
-              bad_rows, std::cout);
+  PrintResult(ResultOf(model.config(), std::move(ranked.result)), model.format().labels,
+              options.json, ranked.rows, ranked.bad_rows, std::cout);
   return ExitCode::kOk;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "retrieval/training_ranking.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -24,6 +25,7 @@
 #include "report/findings.h"
 #include "report/importance.h"
 #include "report/page.h"
+#include "report/ranking_report.h"
 #include "report/report.h"
 #include "report/report_json.h"
 #include "report/shown_columns.h"
@@ -51,6 +53,9 @@ Without labels, it has the predictions.
 AUC, curves and intervals are from a uniform sample of 1,000,000 rows if there are more. The
 importance of the columns takes some 20 s on two processors. --importance-rows 0 leaves it out.
 Equal rows give equal pages.
+
+Of a model of two towers, the page has how its rankings find the users' items: recall, hit rate,
+NDCG and MRR over all items, with intervals by a bootstrap over users.
 
 With --compare, the page has the differences to another model on the same rows, with intervals.
 --by names columns of the rows, also others than the training's. By default they are columns
@@ -247,6 +252,35 @@ Status Compare(const ReportOptions& options, const PredictInput& input, const Sc
   return absl::OkStatus();
 }
 
+// Ranks the items for the users of the rows, by a model of two towers.
+Status DescribeRanking(const ReportOptions& options, const ModelVersion& model, PredictInput input,
+                       Report& report) {
+  for (const auto& [is_given, option] :
+       {std::pair(!options.compare.empty(), "--compare"), {!options.by.empty(), "--by"}}) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": the model is one of two towers, which ranks items; leave it out"));
+  }
+  if (model.config().data.items.files.empty()) {
+    report.input_problem =
+        "The model ranks items, and its data.items names no file of them. Give one by --set "
+        "data.items=FILE.";
+    return absl::OkStatus();
+  }
+  const std::string name = NameOf(options, input);
+  RankingBootstrap bootstrap;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const RankedRows ranked,
+      RankRows(model, std::move(input), [&](const RankingResult& user) { bootstrap.Add(user); }));
+  report.ranking = bootstrap.ReportOf(ranked.result);
+  report.input = InputReport{.name = name,
+                             .rows = ranked.rows,
+                             .bad_rows = ranked.bad_rows,
+                             .sampled_rows = ranked.rows - ranked.bad_rows,
+                             .has_labels = true};
+  return absl::OkStatus();
+}
+
 // Sets the parts of a report that need rows.
 Status DescribeRows(const ReportOptions& options, LoadedModel& model, PredictInput input,
                     Report& report) {
@@ -255,7 +289,7 @@ Status DescribeRows(const ReportOptions& options, LoadedModel& model, PredictInp
                            LoadVersion(model.checkpoint, options.overrides, options.allow_plugins));
   PrintOverrides(model.checkpoint, options.overrides, model.version->config());
   const ClusterConfig& config = model.version->config();
-  SIMURGH_RETURN_IF_ERROR(CheckHasMetrics(config));
+  if (RanksItems(config)) return DescribeRanking(options, *model.version, std::move(input), report);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<ColumnGroup> groups,
                            ColumnGroupsOf(*model.version, {}));
   const size_t labels = LabelColumns(config.data).size();

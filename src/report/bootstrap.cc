@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "nn/metrics.h"
+#include "report/poisson_table.h"
 
 namespace simurgh {
 namespace {
@@ -20,23 +21,6 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // Replicates that are computed together: one hash has the draws of four.
 constexpr size_t kTogether = 8;
 constexpr size_t kDrawsOfHash = 4;
-
-// The value of a Poisson variable of mean 1 for each 16 bits.
-std::vector<uint8_t> PoissonTable() {
-  constexpr size_t kValues = size_t{1} << 16;
-  std::vector<uint8_t> table(kValues);
-  double probability = std::exp(-1.0);
-  double sum = probability;
-  uint8_t count = 0;
-  for (size_t value = 0; value < kValues; ++value) {
-    while ((static_cast<double>(value) + 0.5) / kValues > sum) {
-      probability /= ++count;
-      sum += probability;
-    }
-    table[value] = count;
-  }
-  return table;
-}
 
 // Rows in the order of their predictions.
 struct Sorted {

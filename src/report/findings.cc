@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/text.h"
+#include "config/training_config.h"
 #include "report/bootstrap.h"
 #include "report/html.h"
 
@@ -421,19 +422,20 @@ std::string LastTest(const TrainingHistory& history) {
                                         absl::StrJoin(metrics, ", "), ".");
 }
 
+// Returns " (95 %: a to b)"; an empty text for an unknown interval.
+std::string IntervalText(const Interval& interval) {
+  if (!interval.is_known()) return "";
+  return absl::StrCat(" (95 %: ", NumberText(interval.low), " to ", NumberText(interval.high), ")");
+}
+
 std::string HeadlineOf(const Report& report, const LabelReport& label) {
   const std::string name = report.labels.size() > 1 ? absl::StrCat(label.label, ": ") : "";
-  const auto between = [](const Interval& interval) {
-    if (!interval.is_known()) return std::string();
-    return absl::StrCat(" (95 %: ", NumberText(interval.low), " to ", NumberText(interval.high),
-                        ")");
-  };
   if (std::isnan(label.loss())) {
     return absl::StrCat(name, "No row has this label and a weight above 0.");
   }
   if (label.is_regression()) {
     return absl::StrCat(name, "Predictions are typically off by ", NumberText(label.metrics.rmse),
-                        between(label.intervals.rmse),
+                        IntervalText(label.intervals.rmse),
                         " (RMSE). The mean for every row would be off by ",
                         NumberText(label.metrics.constant_rmse), ".");
   }
@@ -443,10 +445,11 @@ std::string HeadlineOf(const Report& report, const LabelReport& label) {
   } else {
     absl::StrAppend(&text, "A row with label 1 is predicted higher than one with label 0 in ",
                     absl::StrFormat("%.1f %%", 100 * label.metrics.auc), " of pairs: the AUC is ",
-                    absl::StrFormat("%.4f", label.metrics.auc), between(label.intervals.auc), ". ");
+                    absl::StrFormat("%.4f", label.metrics.auc), IntervalText(label.intervals.auc),
+                    ". ");
   }
   absl::StrAppend(&text, absl::StrFormat("The log loss is %.4f", label.metrics.log_loss),
-                  between(label.intervals.log_loss));
+                  IntervalText(label.intervals.log_loss));
   if (label.metrics.constant_log_loss > 0) {
     const double gain = 1 - label.metrics.log_loss / label.metrics.constant_log_loss;
     absl::StrAppend(&text,
@@ -459,6 +462,14 @@ std::string HeadlineOf(const Report& report, const LabelReport& label) {
 }  // namespace
 
 std::string HeadlineOf(const Report& report) {
+  if (report.ranking) {
+    const std::string recall = absl::StrCat("recall@", kComparedItems);
+    const RankingReport::Metric& metric = report.ranking->metric(recall);
+    return absl::StrCat("Of a user's items, ", absl::StrFormat("%.1f %%", 100 * metric.value),
+                        " are among the first ", kComparedItems, " of ", report.ranking->items,
+                        ": ", recall, " is ", absl::StrFormat("%.4f", metric.value),
+                        IntervalText(metric.interval), ".");
+  }
   if (report.labels.empty()) {
     return absl::StrCat(report.input ? "The rows have no labels" : "No rows were predicted",
                         ", so the page does not say how good the predictions are.",

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "config/training_config.h"
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/page_style.h"
@@ -77,6 +78,7 @@ class Page {
     Summary();
     Training();
     Importances();
+    Rankings();
     for (const LabelReport& label : report_.labels) Quality(label);
     Unlabelled();
     Segments();
@@ -99,6 +101,8 @@ class Page {
 
   void Summary();
   void Facts(const LabelReport& label);
+  void Facts(const RankingReport& ranking);
+  void Fact(const std::string& name, const std::string& value, const std::string& more);
   void Compared();
   void NextSteps();
   void Training();
@@ -106,6 +110,7 @@ class Page {
                       double TrainingHistory::Progress::* of_training);
   void Importances();
   std::string ImportanceOf(size_t label);
+  void Rankings();
   void Quality(const LabelReport& label);
   void Unlabelled();
   std::string CalibrationOf(const LabelReport& label);
@@ -142,11 +147,14 @@ void Page::Summary() {
   if (!report_.course.empty()) Add(Paragraph(report_.course));
   if (!report_.input_problem.empty()) Add(Paragraph(report_.input_problem));
   for (const LabelReport& label : report_.labels) Facts(label);
+  if (report_.ranking) Facts(*report_.ranking);
   if (report_.input && report_.input->has_labels) {
     const InputReport& input = *report_.input;
-    std::string note = absl::StrCat(
-        "Intervals have a confidence of 95 %: bootstrap over ",
-        input.has_groups ? "groups of rows, since rows of a group are alike." : "rows.");
+    std::string note =
+        absl::StrCat("Intervals have a confidence of 95 %: bootstrap over ",
+                     report_.ranking    ? "users."
+                     : input.has_groups ? "groups of rows, since rows of a group are alike."
+                                        : "rows.");
     if (input.has_weights) note += " All numbers count rows by their weights.";
     if (input.sampled_rows < input.rows - input.bad_rows) {
       absl::StrAppend(&note, " AUC, curves, deciles and intervals are from a uniform sample of ",
@@ -158,12 +166,50 @@ void Page::Summary() {
   NextSteps();
 }
 
+void Page::Fact(const std::string& name, const std::string& value, const std::string& more) {
+  absl::StrAppend(&html_, "<div><dt>", name, "</dt><dd>", value, "<small>", more,
+                  "</small></dd></div>\n");
+}
+
+void Page::Facts(const RankingReport& ranking) {
+  html_ += "<dl class=\"facts\">\n";
+  const auto fact = [&](const std::string& title, const std::string& name) {
+    const RankingReport::Metric& metric = ranking.metric(name);
+    Fact(title, NumberHtml(metric.value), IntervalHtml(metric.interval));
+  };
+  fact(absl::StrCat("Recall@", kComparedItems), absl::StrCat("recall@", kComparedItems));
+  fact(absl::StrCat("NDCG@", kComparedItems), absl::StrCat("ndcg@", kComparedItems));
+  fact("MRR", "mrr");
+  Fact("Users", CountHtml(ranking.users), "with items in the rows");
+  Fact("Items", CountHtml(ranking.items), "all are ranked");
+  html_ += "</dl>\n";
+}
+
+void Page::Rankings() {
+  if (!report_.ranking) return;
+  const RankingReport& ranking = *report_.ranking;
+  Head("Rankings");
+  Add(Paragraph(
+      "For each user, all items are in the order of their scores. Recall@k is the share of the "
+      "user's items that are among the first k. The hit rate is the share of users with one or "
+      "more of them there. NDCG@k also counts the places. MRR is the mean of 1 over the place of "
+      "the first one."));
+  if (ranking.unknown_items > 0) {
+    Add(Paragraph(absl::StrCat("Of the users' items, ", CountText(ranking.unknown_items),
+                               " are not in the file of items. They count as not found.")));
+  }
+  HtmlTable table({"Metric", "Value", "95 % interval"});
+  for (const RankingReport::Metric& metric : ranking.metrics) {
+    table.AddRow({Escaped(metric.name), NumberHtml(metric.value), IntervalHtml(metric.interval)});
+  }
+  Add(table.Finish());
+}
+
 void Page::Facts(const LabelReport& label) {
   if (report_.labels.size() > 1) absl::StrAppend(&html_, "<h3>", Escaped(label.label), "</h3>\n");
   html_ += "<dl class=\"facts\">\n";
   const auto fact = [&](const char* name, const std::string& value, const std::string& more) {
-    absl::StrAppend(&html_, "<div><dt>", name, "</dt><dd>", value, "<small>", more,
-                    "</small></dd></div>\n");
+    Fact(name, value, more);
   };
   const MetricIntervals& intervals = label.intervals;
   if (label.is_regression()) {
@@ -292,6 +338,7 @@ std::string Page::CurveOf(const std::string& title, const std::string& metric,
                           double TrainingHistory::Progress::* of_training) {
   ChartSeries training{.name = "training", .colour = 'a', .points = {}};
   for (const auto& one : Thinned(report_.history.progress, kCurvePoints)) {
+    if (of_training == nullptr) break;
     training.points.push_back(
         {static_cast<double>(one.step), one.*of_training,
          absl::StrFormat("step %d: %s in training", one.step, NumberText(one.*of_training))});
@@ -385,6 +432,10 @@ void Page::Training() {
   std::string figures = CurveOf("Loss", "logloss", &TrainingHistory::Progress::loss);
   figures += CurveOf("AUC", "auc", &TrainingHistory::Progress::auc);
   figures += CurveOf("RMSE", "rmse", &TrainingHistory::Progress::rmse);
+  for (const char* const metric : {"recall", "ndcg"}) {
+    const std::string name = absl::StrCat(metric, "@", kComparedItems);
+    figures += CurveOf(name, name, /*of_training=*/nullptr);
+  }
   figures += RatesOf(history);
   if (figures.empty()) Add(Paragraph("The training was too short for a curve."));
   Add(Plots(figures));

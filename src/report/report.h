@@ -11,6 +11,7 @@
 #include "report/history.h"
 #include "report/importance.h"
 #include "report/label_report.h"
+#include "report/ranking_report.h"
 #include "report/segments.h"
 #include "report/table_report.h"
 
@@ -83,6 +84,7 @@ struct Report {
   std::optional<InputReport> input;
   std::string input_problem;  // Why there is no input.
   std::vector<LabelReport> labels;
+  std::optional<RankingReport> ranking;       // A model of two towers has it in place of labels.
   std::vector<PredictionSummary> unlabelled;  // One per label, if the rows have none.
   std::optional<Importance> importance;
   std::vector<SegmentsReport> segments;

@@ -245,6 +245,16 @@ std::string ReportJson(const Report& report) {
   if (report.input) json["input"] = InputJson(*report.input);
   if (!report.input_problem.empty()) json["input_problem"] = report.input_problem;
   json["labels"] = ListOf(report.labels, LabelJson);
+  if (report.ranking) {
+    Json& ranking = json["ranking"] = {{"users", report.ranking->users},
+                                       {"items", report.ranking->items},
+                                       {"unknown_items", report.ranking->unknown_items}};
+    ranking["metrics"] = Json::object();
+    for (const RankingReport::Metric& metric : report.ranking->metrics) {
+      ranking["metrics"][metric.name] = {{"value", NumberOf(metric.value)},
+                                         {"interval", IntervalOf(metric.interval)}};
+    }
+  }
   if (!report.unlabelled.empty()) {
     json["unlabelled"] = ListOf(report.unlabelled, [](const PredictionSummary& summary) {
       return Json{{"label", summary.label},

@@ -57,9 +57,9 @@ StatusOr<std::vector<uint64_t>> RanksOf(const UserItems& user, std::span<float> 
 
 double Discount(uint64_t rank) { return 1 / std::log2(static_cast<double>(rank) + 1); }
 
-// Adds the metrics of one user.
-void AddUser(std::span<const uint64_t> ranks, size_t relevant, RankingResult& sums) {
-  for (RankingResult::AtK& at : sums.at) {
+// Sets the metrics of one user.
+void SetUser(std::span<const uint64_t> ranks, size_t relevant, RankingResult& user) {
+  for (RankingResult::AtK& at : user.at) {
     size_t found = 0;
     double gain = 0;
     for (; found < ranks.size() && ranks[found] <= at.k; ++found) gain += Discount(ranks[found]);
@@ -67,21 +67,31 @@ void AddUser(std::span<const uint64_t> ranks, size_t relevant, RankingResult& su
     for (uint64_t rank = 1; rank <= std::min<uint64_t>(at.k, relevant); ++rank) {
       best += Discount(rank);
     }
-    at.recall += static_cast<double>(found) / static_cast<double>(relevant);
-    at.hit_rate += found > 0 ? 1 : 0;
-    at.ndcg += gain / best;
+    at.recall = static_cast<double>(found) / static_cast<double>(relevant);
+    at.hit_rate = found > 0 ? 1 : 0;
+    at.ndcg = gain / best;
   }
-  if (!ranks.empty()) sums.mrr += 1 / static_cast<double>(ranks.front());
+  user.mrr = ranks.empty() ? 0 : 1 / static_cast<double>(ranks.front());
+}
+
+void Add(const RankingResult& user, RankingResult& sums) {
+  for (size_t i = 0; i < sums.at.size(); ++i) {
+    sums.at[i].recall += user.at[i].recall;
+    sums.at[i].hit_rate += user.at[i].hit_rate;
+    sums.at[i].ndcg += user.at[i].ndcg;
+  }
+  sums.mrr += user.mrr;
 }
 
 }  // namespace
 
 StatusOr<RankingResult> RankItems(MatrixView<const float> users, MatrixView<const float> items,
                                   std::span<const UserItems> of_users,
-                                  std::span<const uint32_t> top) {
+                                  std::span<const uint32_t> top, const OnRankedUser& on_user) {
   SIMURGH_CHECK_EQ(users.rows(), of_users.size());
   RankingResult result{.users = of_users.size(), .items = items.rows()};
   for (const uint32_t k : top) result.at.push_back({.k = k});
+  RankingResult of_user{.users = 1, .items = items.rows(), .at = result.at};
   const size_t count = items.rows();
   const size_t most = std::clamp<size_t>(kScoreFloats / std::max<size_t>(count, 1), 1, kMostUsers);
   std::vector<float> scores(std::min(most, users.rows()) * count);
@@ -98,7 +108,9 @@ StatusOr<RankingResult> RankItems(MatrixView<const float> users, MatrixView<cons
     for (size_t row = 0; row < rows; ++row) {
       const UserItems& user = of_users[first + row];
       SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> ranks, RanksOf(user, all.row(row)));
-      AddUser(ranks, user.relevant.size() + user.unknown, result);
+      SetUser(ranks, user.relevant.size() + user.unknown, of_user);
+      Add(of_user, result);
+      if (on_user) on_user(of_user);
       result.unknown_items += user.unknown;
     }
   }

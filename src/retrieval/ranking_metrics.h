@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,12 @@ struct UserItems {
   uint32_t unknown = 0;             // Relevant items that are not among the items.
 };
 
+// Gets the metrics of one user, in the order of the users.
+using OnRankedUser = std::function<void(const RankingResult& user)>;
+
 // Returns how products of vectors rank all items for each user; see RankingResult. Each user has a
 // relevant or unknown item. Shape: users (U, D), items (N, D). top: lengths of lists.
+// on_user: may be empty.
 //
 // Computes exact products, by blocks, on this thread's compute threads. The sums are in the order
 // of the users, so results do not depend on the number of threads.
@@ -26,6 +31,7 @@ struct UserItems {
 // Errors: INTERNAL when oneDNN fails; FAILED_PRECONDITION for a score that is not finite.
 StatusOr<RankingResult> RankItems(MatrixView<const float> users, MatrixView<const float> items,
                                   std::span<const UserItems> of_users,
-                                  std::span<const uint32_t> top);
+                                  std::span<const uint32_t> top,
+                                  const OnRankedUser& on_user = nullptr);
 
 }  // namespace simurgh

@@ -11,7 +11,8 @@
 namespace simurgh {
 
 StatusOr<RankingResult> RankVersion(const ModelVersion& version, Predictor& predictor,
-                                    const DataConfig& data, const RankedUsers::Open& open) {
+                                    const DataConfig& data, const RankedUsers::Open& open,
+                                    const OnRankedUser& on_user) {
   const ClusterConfig& config = version.config();
   const ItemsConfig& wanted = config.data.items;
   if (wanted.files.empty()) {
@@ -35,7 +36,7 @@ StatusOr<RankingResult> RankVersion(const ModelVersion& version, Predictor& pred
   SIMURGH_ASSIGN_OR_RETURN(const RankedUsers users,
                            ReadRankedUsers(config, data, items.ids, open, on_queries));
   return RankItems({queries.data(), users.size(), items.dim}, items.matrix(), users.items(),
-                   wanted.top);
+                   wanted.top, on_user);
 }
 
 }  // namespace simurgh

@@ -1,5 +1,6 @@
 """Vectors and evaluations of a model of two towers equal references in numpy and faiss; init --retrieval writes one."""
 
+import json
 import re
 
 from package import raises, simurgh
@@ -262,6 +263,30 @@ def check_recommend():
     raises(simurgh.InvalidError, lambda: model.recommend({"usr": ["u1"]}), "user")
 
 
+def check_report(model, test):
+    """The page has the metrics of the evaluation, and no curves of predictions."""
+    program("simurgh", "report", "shop-model-False", "--output", "page.html", "--json", "page.json")
+    page, found = open("page.html", encoding="utf-8").read(), json.load(open("page.json", encoding="utf-8"))
+    ranking = found["ranking"]
+    evaluated = model.evaluate(test)
+    expect(ranking["users"] == 151 and ranking["items"] == ITEMS and ranking["unknown_items"] == 1, f"{ranking}")
+    expect(set(ranking["metrics"]) == {name.removeprefix("test_") for name in evaluated} - {"loss"}, f"{ranking}")
+    for name, metric in ranking["metrics"].items():
+        low, high = metric["interval"]
+        expect(abs(metric["value"] - evaluated[f"test_{name}"]) < 5.1e-5, f"{name}: {metric}, {evaluated}")
+        expect(low <= metric["value"] <= high, f"{name}: {metric}")
+    # The standard error of a share is known.
+    share = ranking["metrics"]["hit_rate@20"]["value"]
+    width = np.subtract(*ranking["metrics"]["hit_rate@20"]["interval"][::-1])
+    expect(0.8 < width / (3.92 * np.sqrt(share * (1 - share) / 151)) < 1.25, f"the width {width} of {share}")
+    expect("recall@20 is" in found["headline"] and found["labels"] == [], f"{found['headline']}")
+    for text in ("<h2>Rankings</h2>", "hit_rate@300", "ndcg@20 by step", "bootstrap over users"):
+        expect(text in page, f"{text!r} is on the page")
+    expect("ROC" not in page and "AUC" not in page, "no metrics of single rows")
+    error = fails("simurgh", "report", "shop-model-False", "--output", "page.html", "--by", "kind")
+    expect("--by" in error and "ranks items" in error, error)
+
+
 def check_served_history():
     """A user without a history in the request is one with an empty one."""
     users = [{"user": "u1"}, {"user": "u1", "history": []}, {"user": "u1", "history": ["3", "5"]}]
@@ -336,5 +361,6 @@ model, vectors, queries, scores = check_numbers(train, test, False)
 check_export(vectors, queries, scores)
 check_new_items()
 check_recommend()
+check_report(model, test)
 check_bad_input(model)
 check_init(rows)

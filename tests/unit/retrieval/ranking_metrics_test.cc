@@ -27,9 +27,10 @@ struct Sample {
     for (size_t d = 0; d < dim; ++d) score += double{users[user * dim + d]} * items[item * dim + d];
     return score;
   }
-  StatusOr<RankingResult> Rank(std::span<const uint32_t> top) const {
+  StatusOr<RankingResult> Rank(std::span<const uint32_t> top,
+                               const OnRankedUser& on_user = nullptr) const {
     return RankItems({users.data(), of_users.size(), dim}, {items.data(), item_count(), dim},
-                     of_users, top);
+                     of_users, top, on_user);
   }
 };
 
@@ -124,6 +125,30 @@ TEST_CASE("Rankings of all items have the metrics of their definition") {
       CHECK(std::abs(found->at[i].recall - wanted.at[i].recall) < kTolerance);
       CHECK(std::abs(found->at[i].hit_rate - wanted.at[i].hit_rate) < kTolerance);
       CHECK(std::abs(found->at[i].ndcg - wanted.at[i].ndcg) < kTolerance);
+    }
+  }
+}
+
+TEST_CASE("The metrics of each user are those of a ranking for this user alone") {
+  std::mt19937 random(9);
+  const std::vector<uint32_t> top = {1, 20};
+  const Sample sample = RandomSample(random, 600, 50);
+  std::vector<RankingResult> each;
+  REQUIRE(sample.Rank(top, [&](const RankingResult& user) { each.push_back(user); }).ok());
+  REQUIRE(each.size() == 600);
+  for (const size_t user : {0, 1, 255, 256, 599}) {
+    Sample alone = sample;
+    const auto first = sample.users.begin() + static_cast<std::ptrdiff_t>(user * sample.dim);
+    alone.users.assign(first, first + static_cast<std::ptrdiff_t>(sample.dim));
+    alone.of_users = {sample.of_users[user]};
+    const StatusOr<RankingResult> wanted = alone.Rank(top);
+    REQUIRE(wanted.ok());
+    CHECK(each[user].users == 1);
+    CHECK(each[user].mrr == wanted->mrr);
+    for (size_t i = 0; i < top.size(); ++i) {
+      CHECK(each[user].at[i].recall == wanted->at[i].recall);
+      CHECK(each[user].at[i].hit_rate == wanted->at[i].hit_rate);
+      CHECK(each[user].at[i].ndcg == wanted->at[i].ndcg);
     }
   }
 }
