@@ -81,9 +81,15 @@ TEST_CASE("a rank of several processes", "[.]") {
   const RankRun run = TrainAsRank(**collective, process.allreduce);
   INFO(run.status.message());
   REQUIRE(run.status.ok());
+  const TowerRankRun towers = TrainTowersAsRank(**collective, {.uniform = 6});
+  INFO(towers.status.message());
+  REQUIRE(towers.status.ok());
   std::ofstream file(WeightsOf(process.folder, process.rank), std::ios::binary);
-  file.write(reinterpret_cast<const char*>(run.run.parameters.data()),
-             static_cast<std::streamsize>(run.run.parameters.size() * sizeof(float)));
+  for (const std::vector<float>* weights :
+       {&run.run.parameters, &towers.run.parameters, &towers.run.state}) {
+    file.write(reinterpret_cast<const char*>(weights->data()),
+               static_cast<std::streamsize>(weights->size() * sizeof(float)));
+  }
   REQUIRE(file.good());
 }
 

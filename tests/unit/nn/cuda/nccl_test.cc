@@ -20,6 +20,18 @@ TEST_CASE("one rank with NCCL in f32 has the bits of a rank without sums") {
   CHECK(SameBits(actual.run.state, expected.state));
 }
 
+TEST_CASE("two towers of one rank with NCCL train as those of a rank without sums") {
+  const TwoTowerCase run{.uniform = 6};
+  const auto alone = cuda::CreateCudaNetwork(run.model(), run.options(), {});
+  REQUIRE(alone.ok());
+  const TwoTowerRun expected = TrainTwoTowers(*alone->network, run, 9);
+  const auto collective = NewLocalCollective();
+  const TowerRankRun actual = TrainTowersAsRank(*collective, run);
+  INFO(actual.status.message());
+  REQUIRE(actual.status.ok());
+  CheckSameRun(actual.run, expected, 1e-4);
+}
+
 TEST_CASE("one rank with NCCL in bf16 and int8 differs by rounding errors minus its residual") {
   const auto collective = NewLocalCollective();
   const RankRun exact = TrainAsRank(*collective, {.precision = Precision::kF32});

@@ -353,6 +353,7 @@ TEST_CASE("Ranks on devices have the loss in_batch_softmax of the global batch, 
         for (uint32_t rank = 0; rank < ranks; ++rank) {
           CheckSameRun(actual[rank], expected[rank], 1e-4);
           CHECK(SameBits(actual[rank].parameters, actual[0].parameters));
+          CHECK(SameBits(actual[rank].state, actual[0].state));
         }
       }
     }
