@@ -686,7 +686,7 @@ std::string RetrievalConfig(const RetrievalGuess& guess, const RetrievalCounts& 
   const uint64_t batch = counts.train >= 200'000 ? 1'024 : counts.train >= 20'000 ? 512 : 128;
   absl::StrAppend(&yaml, "\nmodel:\n  two_tower: {user: [", absl::StrJoin(user_features, ", "),
                   "], item: [", absl::StrJoin(item_features, ", "),
-                  "], layers: [{linear: 64}, relu], dim: 32}\n\ntraining:\n  batch_size: ", batch,
+                  "], layers: [], dim: 32}\n\ntraining:\n  batch_size: ", batch,
                   "\n  # Training ends when ndcg@20 of the validation rows gets no better.\n"
                   "  epochs: 30\n  evaluate_every_epochs: 1\n"
                   "  early_stopping: {patience: 3}\n"

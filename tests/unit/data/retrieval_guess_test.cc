@@ -250,7 +250,8 @@ TEST_CASE("Columns that users or items have in all their rows become features", 
   CHECK(guess.user_features.size() == 1);
   CHECK(Find(guess.features, "kind") != nullptr);
   CHECK(guess.features.size() == 1);
-  CHECK_THAT(files.Split(), Contains(R"(user: ["site", "age"], item: ["movie", "kind"])"));
+  CHECK_THAT(files.Split(),
+             Contains(R"(user: ["site", "age"], item: ["movie", "kind"], layers: [],)"));
   CHECK(files.Cells("train.csv").front() ==
         std::vector<std::string>{"site", "age", "movie", "kind", "rating"});
   CHECK(files.Cells("out.csv").front() == std::vector<std::string>{"movie", "kind"});
