@@ -683,7 +683,12 @@ std::string RetrievalConfig(const RetrievalGuess& guess, const RetrievalCounts& 
       QuotedYaml(files.items), "], id: ", QuotedYaml(guess.item.name),
       ", user: ", QuotedYaml(guess.user.name),
       ", exclude_seen: ", counts.has_repeats ? "false" : "true", "}\n  columns:\n", columns);
-  const uint64_t batch = counts.train >= 200'000 ? 1'024 : counts.train >= 20'000 ? 512 : 128;
+  constexpr uint64_t kFewBatches = 4;  // A training without a full batch fails.
+  const uint64_t batch = counts.train >= 200'000  ? 1'024
+                         : counts.train >= 20'000 ? 512
+                         : counts.train >= 128 * kFewBatches
+                             ? 128
+                             : std::max<uint64_t>(1, counts.train / kFewBatches);
   absl::StrAppend(&yaml, "\nmodel:\n  two_tower: {user: [", absl::StrJoin(user_features, ", "),
                   "], item: [", absl::StrJoin(item_features, ", "),
                   "], layers: [], dim: 32}\n\ntraining:\n  batch_size: ", batch,

@@ -152,6 +152,12 @@ TEST_CASE("A file of items may have their ids alone", "[guess]") {
   CHECK(files.Cells("out.csv").size() == kItems + 1);
 }
 
+TEST_CASE("Few rows make small batches", "[guess]") {
+  std::string rows = "user,item\n";
+  for (int row = 0; row < 26; ++row) absl::StrAppend(&rows, "u", row % 3, ",i", row % 7, "\n");
+  CHECK_THAT(Files(rows).Split(), Contains("batch_size: 5\n"));
+}
+
 TEST_CASE("A history of items that blanks separate is found by the items", "[guess]") {
   std::mt19937 random(5);
   std::string rows = "user_id,item_id,hist_genre,hist_item_id,click\n";
