@@ -340,13 +340,14 @@ typedef struct simurgh_model simurgh_model;
 
 typedef struct simurgh_model_options {
   uint64_t size;
-  const char* path;    /* The model's folder. */
-  const char* version; /* "latest", a step, or NULL: the best checkpoint, or else the newest. */
+  const char* path; /* The model's folder. */
+  const char*
+      version; /* "best" or NULL: the best checkpoint, or else the newest; "latest"; a step. */
   const char* const*
       overrides; /* [override_count] "key=value", for vocabularies that are elsewhere. */
   uint64_t override_count;
-  uint32_t follows;        /* 1: changes over to the newest checkpoint or delta, as `simurgh serve`,
-                            * unless `version` is a step. Calls are SIMURGH_INVALID while that has
+  uint32_t follows;        /* 1: changes over to later ones of this kind, as `simurgh serve`, unless
+                            * `version` is a step. Calls are SIMURGH_INVALID while that has
                             * other inputs or labels than the first one. */
   uint32_t allows_plugins; /* 1: runs the plug-ins, native code, that the model names. */
   const char* log_level;   /* NULL: "warn". */

@@ -113,19 +113,6 @@ void Spread(const std::vector<bool>& is_good, size_t width, Floats& numbers) {
   }
 }
 
-StatusOr<ModelDirectory::Newest> FindCheckpoint(const std::string& path, const char* version) {
-  return ModelDirectory::FindHeld([&]() -> StatusOr<ModelDirectory::Newest> {
-    if (version == nullptr) return ModelDirectory::FindBest(path);
-    if (std::string_view(version) == "latest") return ModelDirectory::Find(path);
-    uint64_t step = 0;
-    if (!absl::SimpleAtoi(version, &step)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("version: '", version, "' is neither \"latest\" nor a step"));
-    }
-    return ModelDirectory::Find(absl::StrCat(path, "/step-", step));
-  });
-}
-
 // The error of a read of rows. Servers keep the versions in use, unless they start again.
 Status ReadError(const Status& status) {
   if (!absl::IsNotFound(status)) return status;
@@ -225,10 +212,10 @@ Status simurgh_model::Open(const simurgh_model_options& options) {
       .row_precision = serving.row_precision,
       .maps_rows = serving.rows == simurgh::ServingConfig::Rows::kMapped,
       .allow_hosted = true};
+  std::string version = options.version == nullptr ? "best" : options.version;
   // Errors of a folder are told at once, also where versions are followed.
   SIMURGH_ASSIGN_OR_RETURN(const simurgh::ModelDirectory::Newest found,
-                           simurgh::FindCheckpoint(options.path, options.version));
-  std::string version = options.version == nullptr ? "latest" : options.version;
+                           simurgh::FindVersion(options.path, version));
   const bool is_remote = serving.rows == simurgh::ServingConfig::Rows::kRemote;
   if (is_remote) {
     SIMURGH_ASSIGN_OR_RETURN(loading.remote, simurgh::RowServers::Create(serving, metrics));

@@ -93,11 +93,8 @@ Status simurgh_server::Open(const simurgh_server_options& options) {
       simurgh::RaiseOpenFiles("serving.max_connections", config.max_connections));
   const simurgh::SignalsBlocked blocked;
   // Errors of the folder are told at once.
-  const std::string path =
-      config.version ? absl::StrCat(config.model, "/step-", *config.version) : config.model;
-  SIMURGH_ASSIGN_OR_RETURN(
-      const simurgh::ModelDirectory::Newest found,
-      simurgh::ModelDirectory::FindHeld([&] { return simurgh::ModelDirectory::Find(path); }));
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh::ModelDirectory::Newest found,
+                           simurgh::FindVersion(config.model, config.version));
   SIMURGH_ASSIGN_OR_RETURN(start, simurgh::ReadProgram(found.checkpoint));
   SIMURGH_ASSIGN_OR_RETURN(described,
                            simurgh::ConfigOfModel(found.checkpoint, config.model_overrides));

@@ -69,10 +69,6 @@ class ServeFlags {
   ServingConfig serving_ ABSL_GUARDED_BY(mutex_);
 };
 
-std::string VersionOf(const ServingConfig& config) {
-  return config.version ? absl::StrCat(*config.version) : "latest";
-}
-
 class RowServer : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, ServeFlags& flags) {
@@ -83,7 +79,7 @@ class RowServer : public Daemon {
     }));
     ServedVersions& versions = daemon->versions_;
     context.SetReload([&versions, &flags](const ClusterConfig& /*config*/) {
-      versions.Reload(VersionOf(flags.serving()));
+      versions.Reload(flags.serving().version);
       return absl::OkStatus();
     });
     context.SetReadiness([&versions] { return versions.Problem(); });
@@ -102,7 +98,7 @@ class RowServer : public Daemon {
       : share_(context.index(),
                static_cast<uint32_t>(context.config().embedding_ps.instances.size())),
         versions_({.model = serving.model,
-                   .version = VersionOf(serving),
+                   .version = serving.version,
                    .poll = serving.poll,
                    .max_age = serving.max_age,
                    .memory_budget = serving.memory_budget,
@@ -130,9 +126,9 @@ int main(int argc, char** argv) {
   simurgh::DaemonDescription description{
       .role = "row-server",
       .usage = {.program = "row-server",
-                .summary =
-                    "Serves a share of the rows of a trained model, for simurgh serve with "
-                    "serving.rows: remote. Follows the newest checkpoint, and keeps two versions.",
+                .summary = "Serves a share of the rows of a trained model, for simurgh serve with "
+                           "serving.rows: remote. Follows the best checkpoint, without one the "
+                           "newest, and keeps two versions.",
                 .arguments = "--model MODEL"},
       .instances_key = "serving.servers",
       .load = [&flags](const simurgh::DaemonFlags& given) { return flags.Load(given); },

@@ -9,10 +9,6 @@
 namespace simurgh {
 namespace {
 
-std::string VersionOf(const ServingConfig& config) {
-  return config.version ? absl::StrCat(*config.version) : "latest";
-}
-
 ModelVersion::Options LoadingOf(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
                                 std::shared_ptr<ProgramNetwork> program) {
   return {.overrides = config.model_overrides,
@@ -38,7 +34,7 @@ std::unique_ptr<LibraryBackend> MakeRanker(const ServingConfig& config, MetricRe
   ServingConfig ranking = config;
   ranking.model = config.rank_model;
   ranking.rank_model.clear();
-  ranking.version.reset();
+  ranking.version = ServingConfig().version;
   ranking.rows = ServingConfig::Rows::kMemory;
   return std::make_unique<LibraryBackend>(ranking, /*rows=*/nullptr, /*program=*/nullptr, registry,
                                           /*recommends=*/false);
@@ -74,7 +70,7 @@ LibraryBackend::LibraryBackend(const ServingConfig& config, std::shared_ptr<Remo
                                bool recommends)
     : is_remote_(rows != nullptr),
       versions_({.model = config.model,
-                 .version = VersionOf(config),
+                 .version = config.version,
                  .poll = config.poll,
                  .max_age = config.max_age,
                  .memory_budget = config.memory_budget,
@@ -137,7 +133,7 @@ void LibraryBackend::ScoreAgain(const LoadedVersion& version, ScoreRequest reque
 }
 
 Status LibraryBackend::Reload(const ServingConfig& config) {
-  versions_.Reload(VersionOf(config));
+  versions_.Reload(config.version);
   return absl::OkStatus();
 }
 

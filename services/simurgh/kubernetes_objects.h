@@ -21,7 +21,7 @@ struct PodOptions {
   bool has_gpus = false;   // One for each rank.
   std::string data_claim;  // Holds the configuration's folder; empty: none.
   std::string tls_secret;  // Mounted at /tls; empty: none.
-  std::string token;       // Of a new Secret; empty: NAME-token exists.
+  std::string token;       // Text of a new Secret; empty: NAME-token exists.
   uint64_t server_memory = 0;
   uint64_t worker_memory = 0;
   uint64_t rank_memory = 0;

@@ -26,9 +26,9 @@ namespace {
 constexpr char kServeLine[] = "  simurgh serve --model MODEL [CONFIG] [options]\n";
 
 constexpr char kServeNotes[] =
-    R"(Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file
-with the section `serving`; with rows of other hosts, `rpc` is read, too. Prints one line when
-it listens. SIGTERM and SIGINT answer the requests that have arrived, then end. SIGHUP reads the
+    R"(Serves the best checkpoint of the model, or without one the newest, and follows the training.
+CONFIG is a YAML file with the section `serving`; with rows of other hosts, `rpc` is read, too.
+Prints one line when it listens. SIGTERM and SIGINT answer the requests that have arrived, then end. SIGHUP reads the
 certificate, the tokens and the version again.
 
 Examples:

@@ -25,9 +25,9 @@ struct ServingConfig {
     std::string where;             // "file:line: serving.tls", for errors when files are used.
   };
 
-  std::string model;                // Folder of the model; empty: not given.
-  std::string name;                 // The model's name in URLs; empty: that of the folder.
-  std::optional<uint64_t> version;  // Step of the version to serve; nothing: the newest.
+  std::string model;             // Folder of the model; empty: not given.
+  std::string name;              // The model's name in URLs; empty: that of the folder.
+  std::string version = "best";  // "best", "latest" or a step.
   std::string listen = "127.0.0.1:8000";
   std::string listen_key;  // "file:line: key", for errors when the server starts to listen.
   std::string metrics;     // host:port for metrics; empty: not served.

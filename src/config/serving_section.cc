@@ -24,18 +24,18 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 
 constexpr char kSection[] = "serving";
-constexpr char kLatest[] = "latest";
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
 
 void ReadVersion(MapReader& in, ServingConfig* config) {
-  std::string version = kLatest;
-  in.Text("version", "version to serve: `latest`, which follows the training, or a step", &version,
-          "latest or a step", Need::kOptional, [](const std::string& text) -> std::string {
+  in.Text("version",
+          "version to serve: `best` checkpoint, without one the newest; `latest`, the newest; or a "
+          "step",
+          &config->version, "best, latest or a step", Need::kOptional,
+          [](const std::string& text) -> std::string {
             uint64_t step = 0;
-            if (text == kLatest || absl::SimpleAtoi(text, &step)) return "";
+            if (text == "best" || text == "latest" || absl::SimpleAtoi(text, &step)) return "";
             return absl::StrCat("'", text, "' is no version");
           });
-  if (uint64_t step = 0; absl::SimpleAtoi(version, &step)) config->version = step;
 }
 
 void ReadAddresses(MapReader& in, ServingConfig* config) {

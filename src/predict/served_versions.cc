@@ -244,6 +244,19 @@ StatusOr<std::optional<uint64_t>> ServedVersions::FixedStep() {
   return step;
 }
 
+StatusOr<std::optional<uint64_t>> ServedVersions::FollowedStep() {
+  bool wants_best = false;
+  {
+    MutexLock lock(mutex_);
+    wants_best = version_ == "best";
+  }
+  if (!wants_best) return directory_.LatestStep();
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, directory_.BestStep());
+  // A copy of a model may lack its best checkpoint.
+  if (best && !absl::IsNotFound(directory_.Open(*best).status())) return best;
+  return directory_.LatestStep();
+}
+
 std::optional<Checkpoint> ServedVersions::FindUsed() {
   if (options_.users == nullptr) return std::nullopt;
   for (const VersionName& name : options_.users->Used(Clock::now())) {
@@ -258,7 +271,7 @@ StatusOr<std::optional<Checkpoint>> ServedVersions::FindWanted() {
   SIMURGH_ASSIGN_OR_RETURN(std::optional<uint64_t> step, FixedStep());
   if (!step) {
     if (std::optional<Checkpoint> used = FindUsed()) return used;
-    SIMURGH_ASSIGN_OR_RETURN(step, directory_.LatestStep());
+    SIMURGH_ASSIGN_OR_RETURN(step, FollowedStep());
   }
   if (!step) {
     // Latest() reads much, so it is used only for the first version.
@@ -516,6 +529,19 @@ void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
   step_time_.Set(version->step_time());
   spdlog::info("the model: step {} is in use: rows={} bytes={}", version->step(), version->rows(),
                version->bytes());
+}
+
+StatusOr<ModelDirectory::Newest> FindVersion(const std::string& model, const std::string& version) {
+  return ModelDirectory::FindHeld([&]() -> StatusOr<ModelDirectory::Newest> {
+    if (version == "best") return ModelDirectory::FindBest(model);
+    if (version == "latest") return ModelDirectory::Find(model);
+    uint64_t step = 0;
+    if (!absl::SimpleAtoi(version, &step)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("version: '", version, "' is neither \"best\", \"latest\" nor a step"));
+    }
+    return ModelDirectory::Find(absl::StrCat(model, "/step-", step));
+  });
 }
 
 }  // namespace simurgh

@@ -76,8 +76,8 @@ class VersionUsers {
 class ServedVersions {
  public:
   struct Options {
-    std::string model;               // The folder.
-    std::string version = "latest";  // "latest" or a step.
+    std::string model;             // The folder.
+    std::string version = "best";  // "best", without which it is the newest; "latest"; or a step.
     std::chrono::milliseconds poll{200};
     std::chrono::milliseconds max_age{0};  // Older versions are not ready; 0: any age is.
     uint64_t memory_budget = 0;            // Limit of all versions' rows and of items; 0: none.
@@ -136,6 +136,8 @@ class ServedVersions {
   Status DropDamaged();
   // Returns the step that the configuration or the file `pin` asks for; none: the newest.
   StatusOr<std::optional<uint64_t>> FixedStep();
+  // Returns the step of the best or newest checkpoint, as the version says; none without one.
+  StatusOr<std::optional<uint64_t>> FollowedStep();
   // Returns the newest checkpoint that users ask for and that is not loaded, if there is one.
   std::optional<Checkpoint> FindUsed();
   // Returns the checkpoint that the folder asks for; none if that is the version in use.
@@ -183,5 +185,9 @@ class ServedVersions {
   std::string logged_;  // The last problem. Used by the thread only.
   std::jthread thread_;
 };
+
+// Returns a checkpoint of a model, held: see Checkpoint::Hold(). version: as of ServedVersions.
+// Errors: INVALID_ARGUMENT for another version; those of ModelDirectory::FindHeld().
+StatusOr<ModelDirectory::Newest> FindVersion(const std::string& model, const std::string& version);
 
 }  // namespace simurgh

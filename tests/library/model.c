@@ -169,7 +169,7 @@ static void check_open(const char* path) {
   options.path = path;
   options.version = "18446744073709551616";
   INVALID(simurgh_model_open(&options, &model), "18446744073709551616");
-  options.version = "best";
+  options.version = "newest";
   INVALID(simurgh_model_open(&options, &model), "best");
   options.version = NULL;
   const char* const overrides[] = {"data.nothing=1"};

@@ -78,7 +78,7 @@ class Model:
         probabilities = model.predict(frame)
 
     path: the model's folder. version: "latest" or a step; None: the best checkpoint, or else the newest. follow: changes
-    over to the newest checkpoint or delta, as `simurgh serve` does; a call uses one version. Calls are an InvalidError
+    over to later ones of this kind, as `simurgh serve` does; a call uses one version. Calls are an InvalidError
     while that has other inputs or labels than the first one. overrides: texts "key=value",
     for vocabularies that are elsewhere. allow_plugins: runs the plug-ins, native code, that the model names.
     rows: "memory"; "mapped", for rows that stay in their files; or the addresses of processes row-server, "HOST:PORT,...",

@@ -41,7 +41,7 @@ TEST_CASE("serving needs no file", "[config]") {
   CHECK(config->listen == "127.0.0.1:8000");
   CHECK(config->max_body_bytes == 8 << 20);
   CHECK(config->queue_timeout == std::chrono::milliseconds(100));
-  CHECK_FALSE(config->version);
+  CHECK(config->version == "best");
   CHECK_FALSE(config->allow_plugins);
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("every key of serving is read", "[config]") {
   using std::chrono::milliseconds;
   CHECK_THAT(config.model, Catch::StartsWith("/") && Catch::EndsWith("/models/ads"));
   CHECK(config.name == "ads");
-  CHECK(config.version == 120);
+  CHECK(config.version == "120");
   CHECK(config.listen == "0.0.0.0:8443");
   CHECK_THAT(config.listen_key, Catch::EndsWith("serving.yaml:5: serving.listen"));
   CHECK(config.metrics == "127.0.0.1:9100");
@@ -107,8 +107,9 @@ TEST_CASE("every key of serving is read", "[config]") {
 }
 
 TEST_CASE("the newest version is the default and has a name", "[config]") {
-  CHECK_FALSE(Load("serving: {version: latest}").version);
-  CHECK(Load("serving: {version: latest}", {"serving.version=7"}).version == 7);
+  CHECK(Load("serving: {}").version == "best");
+  CHECK(Load("serving: {version: latest}").version == "latest");
+  CHECK(Load("serving: {version: latest}", {"serving.version=7"}).version == "7");
 }
 
 TEST_CASE("servers of rows are a list or a text", "[config]") {
@@ -168,9 +169,9 @@ TEST_CASE("errors of serving name key and remedy", "[config]") {
       {"serving: {thread: 1}",
        ":1: serving.thread: unknown key; the nearest known key is 'threads'"},
       {"serving: {version: newest}",
-       ":1: serving.version: 'newest' is no version; expected: latest or a step"},
+       ":1: serving.version: 'newest' is no version; expected: best, latest or a step"},
       {"serving: {version: -1}",
-       ":1: serving.version: '-1' is no version; expected: latest or a step"},
+       ":1: serving.version: '-1' is no version; expected: best, latest or a step"},
       {"serving: {listen: 8000}", ":1: serving.listen: '8000' has no port; expected: host:port"},
       {"serving: {max_rows: 0}", ":1: serving.max_rows: 0 is out of range; use 1 to 65535"},
       {"serving: {rows: disk}",

@@ -279,6 +279,34 @@ TEST_CASE("A pin rolls back, and its removal goes on") {
   CHECK(versions.Problem().empty());
 }
 
+TEST_CASE("The best checkpoint is served, unless the newest is wanted") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  VersionedModel writer(model);
+  writer.WriteFull(1);
+  writer.WriteFull(2);
+  const auto name_best = [&](const std::string& step) {
+    std::ofstream(model + "/best.new") << "step-" << step << "\n";
+    std::filesystem::rename(model + "/best.new", model + "/best");
+  };
+  name_best("1");
+  MetricRegistry registry;
+  ServedVersions versions(Fast(model), registry);
+  REQUIRE(Reaches(versions, 1));
+  writer.WriteFull(3);
+  name_best("2");
+  REQUIRE(Reaches(versions, 2));
+  versions.Reload("latest");
+  REQUIRE(Reaches(versions, 3));
+  versions.Reload("best");
+  REQUIRE(Reaches(versions, 2));
+  name_best("17");  // It is not there, as in a copy.
+  REQUIRE(Reaches(versions, 3));
+  std::filesystem::remove(model + "/best");
+  writer.WriteFull(4);
+  REQUIRE(Reaches(versions, 4));
+}
+
 TEST_CASE("A checkpoint that cannot be used leaves the version in use") {
   const TemporaryFolder folder;
   const std::string model = folder.Path("model");
