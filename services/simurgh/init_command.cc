@@ -51,6 +51,10 @@ features. So do columns that are the same in all rows of a user. Numbers become 
 positive row of a user is for the test, and the one before for validation. Without a time these are
 random ones. Training ends when ndcg@20 of the validation gets no better.
 
+Ratings of up to 5 are positives from 4 on, other numbers from their mean on. Zero and numbers
+below are none. Of two values the greater one is the positive, or the text that means yes.
+--positive names the text, or the least number. Rows without a label are left out.
+
 If the rows have a time and no history, each gets a column `history`: the items of the user's
 earlier positive rows, the last one first, 50 at most. A request to simurgh serve then has that
 column, too. Without it, the user is one without a history. --no-history leaves the column out.
@@ -327,14 +331,77 @@ StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const InitOptions& opt
   return ExitCode::kOk;
 }
 
+// Prints what each column of interactions and items is used as.
+void PrintRoles(const RetrievalGuess& guess, const InitOptions& options) {
+  const auto print = [](const std::vector<ColumnNote>& notes) {
+    for (const ColumnNote& note : notes) {
+      std::cout << "  " << note.name << ": " << note.reason;
+      if (!note.written.empty() && note.written != note.name) {
+        std::cout << "; the written files name it " << note.written;
+      }
+      std::cout << "\n";
+    }
+  };
+  std::cout << "columns of " << options.data << ":\n";
+  print(guess.notes);
+  if (guess.makes_history) {
+    std::cout << "  " << guess.history->name << ": " << guess.history->reason << "\n";
+  }
+  if (!guess.label) std::cout << "  no label: each row is a positive\n";
+  if (!guess.time) std::cout << "  no time: the rows for the test are random ones\n";
+  if (guess.has_items) std::cout << "columns of " << options.items << ":\n";
+  print(guess.item_notes);
+  for (const std::string& warning : guess.warnings) std::cout << "warning: " << warning << "\n";
+}
+
+// Prints what the written files have, and what they lack.
+void PrintRetrievalCounts(const RetrievalCounts& counts, const InitOptions& options,
+                          const RetrievalFiles& files) {
+  constexpr uint64_t kMuch = 10;  // One of so many rows or items is worth a remark.
+  std::cout << options.data << ": " << counts.rows << " rows, " << counts.positives
+            << " of them positives, of " << counts.users << " users\n";
+  const auto left_out = [](uint64_t rows, const std::string& why) {
+    if (rows > 0) std::cout << "  left out " << rows << " rows " << why << "\n";
+  };
+  left_out(counts.bad_rows, "that cannot be read");
+  left_out(counts.without_user, "without a user");
+  left_out(counts.without_item, "without an item");
+  left_out(counts.without_label, "without a label");
+  if (kMuch * counts.unknown_items > counts.rows) std::cout << "WARNING: ";
+  left_out(counts.unknown_items, absl::StrCat("of items that ", options.items, " lacks"));
+  if (counts.without_time > 0) {
+    std::cout << "  " << counts.without_time
+              << " positive rows without a time count as the oldest of their user\n";
+  }
+  if (counts.users == 1) {
+    std::cout << "warning: all rows have the same user, so there is no taste to learn; name the "
+                 "column of users by --user\n";
+  }
+  if (counts.items == counts.items_without_rows + 1) {
+    std::cout << "warning: all positives have the same item, so there is nothing to choose; name "
+                 "the column of items by --item\n";
+  }
+  std::cout << "  wrote " << counts.train << " rows to " << files.train << ", " << counts.validation
+            << " to " << files.validation << ", " << counts.test << " to " << files.test
+            << "\n  wrote " << counts.items << " items to " << files.items;
+  if (!options.items.empty()) {
+    std::cout << ", which training reads; change items there, not in " << options.items;
+  }
+  std::cout << "\n";
+  if (kMuch * counts.items_without_rows > counts.items) {
+    std::cout << "  " << 100 * counts.items_without_rows / counts.items
+              << " % of the items have no positive row, so their scores are arbitrary; "
+                 "model.two_tower.uniform_negatives: 256 ranks them lower\n";
+  }
+}
+
 // Writes the files of a model of two towers.
 StatusOr<ExitCode> InitRetrieval(InitOptions options) {
-  if (!options.test.empty() || !options.kafka.empty() || !options.guess.positive.empty() ||
-      !options.guess.group.empty() || !options.guess.ids.empty() || !options.guess.dense.empty() ||
-      !options.guess.skip.empty()) {
+  if (!options.test.empty() || !options.kafka.empty() || !options.guess.group.empty()) {
     return OptionProblem(
-        "--retrieval supports --items, --user, --item, --label, --weight, --time, --no-history, "
-        "--sample, --output and --force");
+        "--retrieval supports --items, --user, --item, --label, --positive, --weight, --time, "
+        "--id, "
+        "--dense, --skip, --no-history, --sample, --output and --force");
   }
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const RetrievalOptions about{.interactions = options.data,
@@ -343,8 +410,12 @@ StatusOr<ExitCode> InitRetrieval(InitOptions options) {
                                .user = options.user,
                                .item = options.item,
                                .label = options.guess.label,
+                               .positive = options.guess.positive,
                                .weight = options.guess.weight,
                                .time = options.guess.time,
+                               .ids = options.guess.ids,
+                               .dense = options.guess.dense,
+                               .skip = options.guess.skip,
                                .makes_history = !options.no_history};
   SIMURGH_ASSIGN_OR_RETURN(const RetrievalGuess guess, GuessRetrieval(about));
   const fs::path output = fs::absolute(options.output);
@@ -371,30 +442,9 @@ StatusOr<ExitCode> InitRetrieval(InitOptions options) {
                                                    output.parent_path().string(), ": ",
                                                    failed.message()));
   }
-  std::cout << "columns:\n";
-  const auto print = [](const RetrievalColumn& column) {
-    std::cout << "  " << (column.name.empty() ? "" : column.name + ": ") << column.reason << "\n";
-  };
-  print(guess.user);
-  print(guess.item);
-  for (const auto& column : {guess.history, guess.label, guess.weight, guess.time}) {
-    if (column) print(*column);
-  }
-  if (!guess.label) std::cout << "  no label: each row is a positive\n";
-  if (!guess.time) std::cout << "  no time: the rows for the test are random ones\n";
-  for (const RetrievalColumn& feature : guess.user_features) print(feature);
-  for (const RetrievalColumn& feature : guess.features) print(feature);
+  PrintRoles(guess, options);
   SIMURGH_ASSIGN_OR_RETURN(const RetrievalCounts counts, SplitRetrieval(guess, about, files));
-  std::cout << options.data << ": " << counts.rows << " rows, " << counts.users << " users, "
-            << counts.items << " items\n";
-  if (counts.bad_rows > 0) std::cout << "  left out " << counts.bad_rows << " bad rows\n";
-  if (counts.unknown_items > 0) {
-    std::cout << "warning: left out " << counts.unknown_items << " rows of items that "
-              << options.items << " lacks\n";
-  }
-  std::cout << "  copied " << counts.train << " rows to " << files.train << ", "
-            << counts.validation << " to " << files.validation << ", " << counts.test << " to "
-            << files.test << "\n";
+  PrintRetrievalCounts(counts, options, files);
   const fs::path folder = output.parent_path().lexically_normal();
   const auto from_output = [&](const std::string& file) {
     return PathFrom(folder, fs::absolute(file).lexically_normal());
@@ -508,8 +558,9 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
       "label", column(&guess.label),
       "use this column as the label (default: by its name, or the only one with two values)")(
       "positive", po::value(&guess.positive)->value_name("VALUE"),
-      "take VALUE as 1, of a label of two values (default: the one that means yes, or is rarer)")(
-      "id", columns(&guess.ids), "use these columns as ids")(
+      "take VALUE as 1, of a label of two values (default: the one that means yes, or is rarer). "
+      "With --retrieval: also the least rating of positive rows")("id", columns(&guess.ids),
+                                                                  "use these columns as ids")(
       "dense", columns(&guess.dense), "use these columns as numbers")("skip", columns(&guess.skip),
                                                                       "leave these columns out")(
       "weight", column(&guess.weight), "use this column as the weight of the rows")(

@@ -74,6 +74,8 @@ uint64_t Sum(const std::map<std::string, uint64_t>& counts) {
 
 }  // namespace
 
+bool MeansMissing(std::string_view cell) { return IsIn(cell, kMissing); }
+
 void DistinctCounter::Add(std::string_view text) {
   const uint64_t hash = HashBytes(text);
   if (hash >= limit_) return;

@@ -204,6 +204,19 @@ StatusOr<size_t> FindLabel(const DataSample& sample, const std::string& name,
 // Returns whether a column is known only with the label, such as conversion with click.
 bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile);
 
+// Returns whether a cell is empty or a text that always means a missing one, such as NA.
+bool MeansMissing(std::string_view cell);
+
+// Returns whether a text means yes, such as "clicked", or no. Nothing: it has no known meaning.
+std::optional<bool> MeaningOf(const std::string& text);
+
+struct Yes {
+  std::string text;
+  std::string why;  // A phrase for the user.
+};
+// Returns which of two texts means yes, as in "like" and "dislike". Nothing: none is known to.
+std::optional<Yes> YesOf(const std::string& a, const std::string& b);
+
 // Guesses the label. Requires a column that FindLabel returned. The guess lacks the column's name.
 // positive: the text of label 1, or empty. Errors: INVALID_ARGUMENT if it is not one of two values.
 StatusOr<ColumnGuess> GuessLabel(const ColumnProfile& profile, const std::string& positive);

@@ -20,12 +20,32 @@
 namespace simurgh {
 namespace {
 
-constexpr std::array<std::string_view, 7> kYes = {"yes",     "y",     "true",    "t",
-                                                  "clicked", "click", "positive"};
-constexpr std::array<std::string_view, 6> kNo = {"no", "n", "false", "f", "negative", "none"};
+constexpr auto kYes =
+    std::to_array<std::string_view>({"yes", "y", "true", "t", "clicked", "click", "positive",
+                                     "like", "liked", "buy", "bought", "purchase", "purchased"});
+constexpr auto kNo = std::to_array<std::string_view>({"no", "n", "false", "f", "negative", "none",
+                                                      "dislike", "disliked", "noclick", "skip",
+                                                      "skipped", "ignore", "ignored"});
+// Beginnings of the opposite of a word.
+constexpr auto kNegations =
+    std::to_array<std::string_view>({"not", "non", "no", "un", "dis", "in"});
 
 bool IsIn(const std::string& text, const auto& words) {
   return std::ranges::find(words, absl::AsciiStrToLower(text)) != words.end();
+}
+
+// Returns whether a text is another one with a beginning that makes it the opposite.
+bool IsOppositeOf(const std::string& text, const std::string& other) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  return std::ranges::any_of(kNegations, [&](std::string_view negation) {
+    std::string_view rest = lower;
+    if (!rest.starts_with(negation)) return false;
+    rest.remove_prefix(negation.size());
+    if (rest.starts_with(' ') || rest.starts_with('-') || rest.starts_with('_')) {
+      rest.remove_prefix(1);
+    }
+    return rest == absl::AsciiStrToLower(other);
+  });
 }
 
 // Returns whether all values are the numbers 0 or 1.
@@ -244,6 +264,20 @@ bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile) {
   return (*fits <= LabelName::kAction || *fits >= LabelName::kRate) && IsBinary(profile);
 }
 
+std::optional<bool> MeaningOf(const std::string& text) {
+  if (IsIn(text, kYes)) return true;
+  return IsIn(text, kNo) ? std::optional(false) : std::nullopt;
+}
+
+std::optional<Yes> YesOf(const std::string& a, const std::string& b) {
+  const bool a_is_no = IsIn(a, kNo) || IsOppositeOf(a, b);
+  const bool b_is_no = IsIn(b, kNo) || IsOppositeOf(b, a);
+  if (a_is_no != b_is_no) return Yes{a_is_no ? b : a, "the other one means no"};
+  const bool a_is_yes = IsIn(a, kYes);
+  if (a_is_yes == IsIn(b, kYes)) return std::nullopt;
+  return Yes{a_is_yes ? a : b, "it means yes"};
+}
+
 StatusOr<ColumnGuess> GuessLabel(const ColumnProfile& profile, const std::string& positive) {
   ColumnGuess guess{.config = {.name = {}, .kind = ColumnConfig::Kind::kLabel}, .reason = {}};
   if (!positive.empty()) {
@@ -277,12 +311,9 @@ StatusOr<ColumnGuess> GuessLabel(const ColumnProfile& profile, const std::string
   if (profile.is_numeric()) {
     if (ParseNumberCell(no.first) > ParseNumberCell(yes.first)) std::swap(yes, no);
     why = "the greater one";
-  } else if (IsIn(yes.first, kNo) != IsIn(no.first, kNo)) {
-    if (IsIn(yes.first, kNo)) std::swap(yes, no);
-    why = "the other one means no";
-  } else if (IsIn(yes.first, kYes) != IsIn(no.first, kYes)) {
-    if (IsIn(no.first, kYes)) std::swap(yes, no);
-    why = "it means yes";
+  } else if (const std::optional<Yes> known = YesOf(no.first, yes.first)) {
+    if (known->text != yes.first) std::swap(yes, no);
+    why = known->why;
   } else if (yes.second > no.second) {
     std::swap(yes, no);
   }

@@ -1,29 +1,24 @@
 #include "data/guess/retrieval_guess.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
+#include <iterator>
 #include <set>
-#include <span>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "data/guess/column_name.h"
 #include "data/guess/data_sample.h"
-#include "data/guess/part_file.h"
-#include "data/guess/quoted_yaml.h"
 #include "data/guess/table_rows.h"
 #include "data/guess/user_histories.h"
-#include "data/processing/numbers.h"
-#include "data/processing/times.h"
 #include "data/reading/row_text.h"
 
 namespace simurgh {
@@ -45,10 +40,28 @@ bool HasWord(const std::string& name, const Words& words) {
   });
 }
 
-std::string_view Trimmed(std::string_view text) {
-  const absl::string_view stripped =
-      absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size()));
-  return {stripped.data(), stripped.size()};
+// Returns how well a name fits the ids that `words` name; the least number is best. Nothing: it
+// names something else, such as "user_age".
+std::optional<size_t> RankOf(const std::string& name, const Words& words) {
+  constexpr size_t kPerWord = 100;
+  constexpr size_t kNoId = 10'000;
+  static const Words kEnds = {"name", "number", "no", "nr"};
+  const std::vector<std::string> own = WordsOf(WithoutType(name));
+  const NameHint hint = HintOf(name);
+  if (NamesHistory(name) || NamesProperty(name) || LabelNameOf(name)) return std::nullopt;
+  if (hint == NameHint::kNumber || hint == NameHint::kSurelyNumber) return std::nullopt;
+  for (const std::string& word : own) {
+    // A name can be "userid".
+    const auto place = std::ranges::find_if(words, [&](std::string_view one) {
+      return word == one || (word.starts_with(one) && word.substr(one.size()) == "id");
+    });
+    if (place == words.end()) continue;
+    const bool is_id = hint == NameHint::kSurelyIds;
+    const bool is_last = word == own.back() || std::ranges::find(kEnds, own.back()) != kEnds.end();
+    if (!is_id && !is_last) return std::nullopt;
+    return (is_id ? 0 : kNoId) + own.size() * kPerWord + static_cast<size_t>(place - words.begin());
+  }
+  return std::nullopt;
 }
 
 // Gives columns names that configurations accept, each once.
@@ -91,31 +104,52 @@ char HistorySeparator(const ColumnProfile& profile, const DistinctCounter& items
   return share >= kLeast ? ColumnProfile::kListSeparators[best] : '\0';
 }
 
-// Returns a column that describes users or items. Nothing: hardly any of them share a value of it,
-// such as a title.
-// count: number of users or items.
-std::optional<RetrievalColumn> PropertyOf(const DataSample& sample, size_t column, uint64_t count,
-                                          const std::string& whose, Names& names) {
+// What an option makes of a column.
+enum class Wish { kGuess, kId, kDense, kSkip };
+
+// A column that describes users or items, or why it does not.
+struct Property {
+  std::optional<RetrievalColumn> column;
+  std::string why;
+};
+
+// Returns a column that describes users or items. Hardly any of them share a value of a title, so
+// it is none. count: number of users or items. Errors: INVALID_ARGUMENT for texts as numbers.
+StatusOr<Property> PropertyOf(const DataSample& sample, size_t column, Wish wish, uint64_t count,
+                              const std::string& whose, Names& names) {
   constexpr uint64_t kMaxCategories = 200;
   constexpr uint32_t kRanges = 16;
   const ColumnProfile& profile = sample.columns[column];
   const std::string& header = sample.header[column];
-  if (profile.filled == 0) return std::nullopt;
+  if (wish == Wish::kSkip) return Property{{}, "left out: --skip"};
+  if (profile.filled == 0) return Property{{}, "left out: no row has a value"};
   const std::optional<size_t> lists =
       profile.is_numeric() ? std::nullopt : FindListSeparator(profile);
   const uint64_t distinct =
       lists ? profile.lists[*lists].distinct.count() : profile.distinct.count();
-  const bool has_ranges = profile.is_numeric() && profile.format == NumberFormat() &&
-                          distinct > kMaxCategories && !profile.has_leading_zeros &&
-                          !profile.is_consecutive && !NamesIds(header);
-  if (distinct < 2 || (!has_ranges && 2 * distinct > count)) return std::nullopt;
+  if (distinct < 2) return Property{{}, "left out: the same in all rows"};
+  const bool are_numbers = profile.is_numeric() && profile.format == NumberFormat();
+  if (wish == Wish::kDense && !are_numbers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dense ", header, ": some cells are no numbers; name a column of numbers"));
+  }
+  const bool is_guess = wish == Wish::kGuess;
+  const bool has_ranges =
+      wish == Wish::kDense ||
+      (is_guess && are_numbers && distinct > kMaxCategories && !profile.has_leading_zeros &&
+       !profile.is_consecutive && !NamesIds(header));
+  if (is_guess && !has_ranges && 2 * distinct > count) {
+    return Property{{},
+                    absl::StrCat("left out: few ", whose, " share a value; as a feature: ", "--id ",
+                                 ShellWord(header))};
+  }
   RetrievalColumn property{.source = column, .name = names.Of(header)};
   if (lists) property.separator = ColumnProfile::kListSeparators[*lists];
   if (has_ranges) property.quantiles = kRanges;
   property.reason = has_ranges
                         ? absl::StrFormat("feature of %s, %d ranges of numbers", whose, kRanges)
                         : absl::StrFormat("feature of %s, %d values", whose, distinct);
-  return property;
+  return Property{property, property.reason};
 }
 
 // Returns whether rows with the same cell of `key` have the same cell of `column`.
@@ -150,35 +184,54 @@ Status NotFound(const std::string& what, const std::string& option,
 // The roles of the columns of interactions that have one.
 class Roles {
  public:
-  Roles(const DataSample& sample) : sample_(sample), is_taken_(sample.header.size()) {}
+  explicit Roles(const DataSample& sample)
+      : sample_(sample), wishes_(sample.header.size()), options_(sample.header.size()) {}
 
-  // Returns the column that an option names, or the first free one that fits; none if none does.
-  template <typename Fits>
-  StatusOr<std::optional<size_t>> Take(const std::string& option, const std::string& name,
-                                       const Fits& fits) {
-    std::optional<size_t> found;
-    if (!name.empty()) {
-      SIMURGH_ASSIGN_OR_RETURN(found, FindColumn(sample_.header, option, name));
+  // Keeps a column for what an option names. Nothing: the name is empty.
+  // Errors: INVALID_ARGUMENT if there is no such column, or another option names it, too.
+  StatusOr<std::optional<size_t>> TakeNamed(const std::string& option, const std::string& name) {
+    if (name.empty()) return std::nullopt;
+    SIMURGH_ASSIGN_OR_RETURN(const size_t column, FindColumn(sample_.header, option, name));
+    if (!options_[column].empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(option, " ", name, ": ", options_[column],
+                                                     " names the same column; name another"));
     }
-    for (size_t c = 0; !found && c < sample_.header.size(); ++c) {
-      if (!is_taken_[c] && fits(sample_.header[c], sample_.columns[c])) found = c;
-    }
-    if (found) is_taken_[*found] = true;
-    return found;
+    options_[column] = option;
+    return column;
   }
 
-  // Returns the columns without a role.
+  void Take(size_t column) { options_[column] = "another role"; }
+  bool IsTaken(size_t column) const { return !options_[column].empty(); }
+
+  void SetWish(size_t column, Wish wish) { wishes_[column] = wish; }
+  Wish WishOf(size_t column) const { return wishes_[column]; }
+
+  // Returns the columns without a role that are not to be left out.
   std::vector<size_t> Free() const {
     std::vector<size_t> columns;
-    for (size_t c = 0; c < is_taken_.size(); ++c) {
-      if (!is_taken_[c]) columns.push_back(c);
+    for (size_t c = 0; c < options_.size(); ++c) {
+      if (!IsTaken(c) && wishes_[c] == Wish::kGuess) columns.push_back(c);
     }
     return columns;
   }
 
+  // Returns the free column whose name fits best, if one does.
+  std::optional<size_t> BestNamed(const Words& words) const {
+    std::optional<size_t> best;
+    size_t least = 0;
+    for (const size_t c : Free()) {
+      const std::optional<size_t> rank = RankOf(sample_.header[c], words);
+      if (!rank || (best && *rank >= least)) continue;
+      best = c;
+      least = *rank;
+    }
+    return best;
+  }
+
  private:
   const DataSample& sample_;
-  std::vector<bool> is_taken_;
+  std::vector<Wish> wishes_;
+  std::vector<std::string> options_;  // Option that names each column; empty: the column is free.
 };
 
 // Finds the column of ids in the items, and that of the interactions with the same values.
@@ -188,55 +241,105 @@ struct Overlap {
   double share = 0;  // Share of the interactions' values that the items have.
 };
 
-Overlap BestOverlap(const DataSample& interactions, const DataSample& items,
-                    std::optional<size_t> wanted) {
+// Compares columns of interactions with columns of items whose values differ.
+std::vector<Overlap> Overlaps(const std::vector<size_t>& columns, const DataSample& interactions,
+                              const DataSample& items, const std::vector<Wish>& wishes) {
   constexpr double kDistinct = 0.95;  // Counts of many values are about 2 % off.
-  Overlap best;
+  std::vector<Overlap> overlaps;
   for (size_t i = 0; i < items.columns.size(); ++i) {
     const auto distinct = static_cast<double>(items.columns[i].distinct.count());
-    if (distinct < kDistinct * static_cast<double>(items.rows)) continue;
-    for (size_t c = 0; c < interactions.columns.size(); ++c) {
-      if (wanted && *wanted != c) continue;
-      double share = interactions.columns[c].distinct.ShareIn(items.columns[i].distinct);
-      // Equal names decide between numbers that both count from 1.
-      if (share > 0 && interactions.header[c] == items.header[i]) share += 1;
-      if (share > best.share) best = {i, c, share};
+    if (wishes[i] == Wish::kSkip || distinct < kDistinct * static_cast<double>(items.rows)) {
+      continue;
+    }
+    for (const size_t c : columns) {
+      const double share = interactions.columns[c].distinct.ShareIn(items.columns[i].distinct);
+      overlaps.push_back({i, c, share});
     }
   }
-  return best;
+  return overlaps;
+}
+
+std::string ExampleOf(const DataSample& sample, size_t column) {
+  return sample.kept.size() == 0 ? "" : Quoted(sample.kept.Cell(0, column));
+}
+
+// Finds the items' ids. A column with their name, or with that of an item, is no other's ids.
+// wanted: column that --item names.
+StatusOr<Overlap> FindItem(const RetrievalOptions& options, const DataSample& sample,
+                           const DataSample& items, const std::vector<Wish>& wishes,
+                           std::optional<size_t> wanted, const Roles& roles) {
+  constexpr double kLeast = 0.5;
+  std::vector<size_t> columns;
+  if (wanted) {
+    columns = {*wanted};
+  } else {
+    columns = roles.Free();
+    std::erase_if(columns, [&](size_t c) { return RankOf(sample.header[c], kUserWords); });
+  }
+  std::vector<Overlap> all = Overlaps(columns, sample, items, wishes);
+  const auto has_equal_name = [&](const Overlap& one) {
+    return absl::EqualsIgnoreCase(sample.header[one.of_interactions], items.header[one.of_items]);
+  };
+  const auto names_item = [&](const Overlap& one) {
+    return RankOf(sample.header[one.of_interactions], kItemWords).has_value();
+  };
+  const auto is_named = [&](const Overlap& one) { return has_equal_name(one) || names_item(one); };
+  std::vector<Overlap> named;
+  std::ranges::copy_if(all, std::back_inserter(named), is_named);
+  const std::vector<Overlap>& likely = named.empty() ? all : named;
+  Overlap best;
+  Overlap example;  // What to show if no column fits.
+  double most = 0;
+  double closest = -1;
+  for (const Overlap& one : likely) {
+    // Names decide between numbers that both count from 1.
+    const double value = one.share + (has_equal_name(one) ? 1 : 0) + (names_item(one) ? 1 : 0);
+    if (one.share >= kLeast && value > most) best = one;
+    if (one.share >= kLeast) most = std::max(most, value);
+    if (value > closest) example = one;
+    closest = std::max(closest, value);
+  }
+  if (best.share >= kLeast) return best;
+  if (likely.empty() || (named.empty() && !wanted)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.items, ": no column has distinct values that a column of ", options.interactions,
+        " has, too; give both files the same ids, one row an item, or name the column by --item"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.interactions, ": column ", Quoted(sample.header[example.of_interactions]), " has ",
+      ExampleOf(sample, example.of_interactions), ", and ", options.items, " has ",
+      ExampleOf(items, example.of_items), " in column ", Quoted(items.header[example.of_items]),
+      ", and few values are in both; write the ids of both files alike, or name another column by "
+      "--item"));
 }
 
 // Returns the items that were looked at.
 StatusOr<DataSample> GuessItems(const RetrievalOptions& options, const DataSample& sample,
-                                Roles& roles, Names& names, RetrievalGuess& guess) {
-  constexpr double kLeast = 0.5;
-  SIMURGH_ASSIGN_OR_RETURN(DataSample items,
-                           SampleData(options.items, options.sample_rows, Columns::kOne));
+                                DataSample items, const std::vector<Wish>& wishes,
+                                std::optional<size_t> wanted, Roles& roles, Names& names,
+                                RetrievalGuess& guess) {
   guess.has_items = true;
   guess.items = items.table;
-  std::optional<size_t> wanted;
-  if (!options.item.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(wanted, FindColumn(sample.header, "--item", options.item));
-  }
-  const Overlap overlap = BestOverlap(sample, items, wanted);
-  if (overlap.share < kLeast) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.items, ": no column has distinct values that a column of ", options.interactions,
-        " has, too; give the items the ids that the interactions have, one row an item"));
-  }
-  SIMURGH_RETURN_IF_ERROR(roles
-                              .Take("--item", sample.header[overlap.of_interactions],
-                                    [](auto&, auto&) { return false; })
-                              .status());
+  SIMURGH_ASSIGN_OR_RETURN(const Overlap overlap,
+                           FindItem(options, sample, items, wishes, wanted, roles));
+  roles.Take(overlap.of_interactions);
   guess.item = {.source = overlap.of_interactions,
                 .name = names.Of(sample.header[overlap.of_interactions]),
                 .reason = absl::StrFormat("item: its values are those of '%s' of the items",
                                           items.header[overlap.of_items])};
   guess.item_id = overlap.of_items;
   for (size_t c = 0; c < items.columns.size(); ++c) {
-    if (c == overlap.of_items) continue;
-    const auto property = PropertyOf(items, c, items.rows, "items", names);
-    if (property) guess.features.push_back(*property);
+    ColumnNote note{.name = items.header[c], .reason = "id of the item"};
+    if (c != overlap.of_items) {
+      SIMURGH_ASSIGN_OR_RETURN(Property property,
+                               PropertyOf(items, c, wishes[c], items.rows, "items", names));
+      note.reason = property.why;
+      if (property.column) {
+        note.written = property.column->name;
+        guess.features.push_back(*std::move(property.column));
+      }
+    }
+    guess.item_notes.push_back(std::move(note));
   }
   return items;
 }
@@ -263,30 +366,192 @@ std::optional<size_t> OnlyIds(const DataSample& sample, const std::vector<size_t
   return *first;
 }
 
-// Sets the label, and which of its values are positives.
-Status GuessPositives(const RetrievalOptions& options, const DataSample& sample, Roles& roles,
-                      Names& names, RetrievalGuess& guess) {
-  const auto is_label = [](const std::string& name, const ColumnProfile& profile) {
-    const bool has_two = profile.distinct.count() == 2;
-    return LabelNameOf(name).has_value() && (has_two || profile.is_numeric());
+// Sets the label, and which of its values are positives. label: column that --label names.
+Status GuessPositives(const RetrievalOptions& options, const DataSample& sample,
+                      std::optional<size_t> label, Roles& roles, Names& names,
+                      RetrievalGuess& guess) {
+  if (!label) {
+    SIMURGH_ASSIGN_OR_RETURN(label,
+                             FindRetrievalLabel(sample, roles.Free(), !options.positive.empty()));
+    if (!label && !options.positive.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--positive ", options.positive,
+                       ": no column looks like the label; name it by --label; the columns are ",
+                       absl::StrJoin(sample.header, ", ")));
+    }
+    if (!label) return absl::OkStatus();
+    roles.Take(*label);
+  }
+  const std::string& name = sample.header[*label];
+  SIMURGH_ASSIGN_OR_RETURN(guess.positives,
+                           PositiveRule::Find(name, sample.columns[*label], options.positive));
+  guess.label = {.source = *label,
+                 .name = names.Of(name),
+                 .reason = absl::StrCat("label: ", guess.positives.reason())};
+  return absl::OkStatus();
+}
+
+// Returns an error that names the first row of interactions whose time cannot be read.
+Status UnreadTime(const RetrievalOptions& options, const DataSample& sample, size_t column) {
+  const std::string name = sample.header[column];
+  const std::string remedy =
+      absl::StrCat("; times are ", TimeRule::kForms, "; convert them, or leave --time out");
+  uint64_t row = 0;
+  const auto check = [&](const std::vector<std::string_view>& cells) -> Status {
+    ++row;
+    if (MeansMissing(cells[column]) || TimeRule().TimeOf(cells[column])) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(options.interactions, ": row ", row, ": column ",
+                                                   Quoted(name), " has ", Quoted(cells[column]),
+                                                   ", which is no time", remedy));
   };
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> label,
-                           roles.Take("--label", options.label, is_label));
-  if (!label) return absl::OkStatus();
-  const ColumnProfile& profile = sample.columns[*label];
-  guess.label = {.source = *label, .name = names.Of(sample.header[*label]), .reason = {}};
-  if (profile.is_numeric()) {
-    guess.least = profile.distinct.count() <= 2 ? profile.greatest : profile.moments.mean();
-    guess.label->reason = absl::StrFormat("label: %g and more are positives", guess.least);
+  SIMURGH_RETURN_IF_ERROR(ForEachRow(sample.table, options.interactions, check).status());
+  return absl::InvalidArgumentError(absl::StrCat("--time ", name, ": no row has a time", remedy));
+}
+
+// Sets the time. time: column that --time names.
+Status GuessTime(const RetrievalOptions& options, const DataSample& sample,
+                 std::optional<size_t> time, Roles& roles, RetrievalGuess& guess) {
+  if (time) {
+    const std::optional<TimeRule> rule = TimeRule::Find(sample, *time);
+    if (!rule) return UnreadTime(options, sample, *time);
+    guess.times = *rule;
+  }
+  for (const size_t c : roles.Free()) {
+    if (time) break;
+    const std::string& name = sample.header[c];
+    // A date of birth or of release says nothing of the row.
+    if (!HasWord(name, kTimeWords) || NamesHistory(name) ||
+        IsPropertyOf(sample.kept, guess.user.source, c) ||
+        IsPropertyOf(sample.kept, guess.item.source, c)) {
+      continue;
+    }
+    if (const std::optional<TimeRule> rule = TimeRule::Find(sample, c)) {
+      time = c;
+      guess.times = *rule;
+      roles.Take(c);
+    } else {
+      guess.warnings.push_back(absl::StrCat("column ", Quoted(name),
+                                            " is not used as the time: ", ExampleOf(sample, c),
+                                            " cannot be read; times are ", TimeRule::kForms));
+    }
+  }
+  if (!time) return absl::OkStatus();
+  guess.time = {.source = *time, .name = {}, .reason = "time: decides which rows are the last"};
+  for (std::string& one : TimeWarnings(sample.header[*time], sample.columns[*time])) {
+    guess.warnings.push_back(std::move(one));
+  }
+  return absl::OkStatus();
+}
+
+// Returns why a column of interactions has no role.
+std::string WhyLeftOut(const DataSample& sample, size_t column, bool has_items,
+                       const RetrievalGuess& guess) {
+  const std::string& name = sample.header[column];
+  const ColumnProfile& profile = sample.columns[column];
+  if (profile.filled == 0) return "left out: no row has a value";
+  if (NamesHistory(name)) return "left out: its values are no items";
+  if (RankOf(name, kUserWords)) {
+    return absl::StrCat("left out; as the user: --user ", ShellWord(name));
+  }
+  if (!has_items && RankOf(name, kItemWords)) {
+    return absl::StrCat("left out; as the item: --item ", ShellWord(name));
+  }
+  if (HasWord(name, kTimeWords) || GuessDates(name, profile)) {
+    return absl::StrCat("left out; as the time: --time ", ShellWord(name));
+  }
+  if (profile.distinct.count() > 1 && has_items &&
+      IsPropertyOf(sample.kept, guess.item.source, column)) {
+    return "left out: it describes the items; their file can have it";
+  }
+  const std::string why = "left out: it differs between the rows of a user";
+  if (!CanBeLabel(profile) || NamesIds(name)) return why;
+  return absl::StrCat(why, "; as the label: --label ", ShellWord(name));
+}
+
+// Returns whether a column that is left out looks as if it told which rows are positives.
+bool MayBeLabel(const std::string& name, const ColumnProfile& profile) {
+  if (!CanBeLabel(profile) || NamesIds(name) || NamesProperty(name) || HasWord(name, kTimeWords) ||
+      NamesHistory(name)) {
+    return false;
+  }
+  if (profile.has_many_values || profile.values.size() < 2) return false;
+  if (profile.is_numeric()) return profile.least <= 0 && profile.greatest > 0;
+  return YesOf(profile.values.begin()->first, std::next(profile.values.begin())->first).has_value();
+}
+
+// Sets what options make of columns, of the interactions, the items or both.
+Status SetWishes(const RetrievalOptions& options, const DataSample& sample,
+                 const std::optional<DataSample>& items, Roles& roles,
+                 std::vector<Wish>& item_wishes) {
+  std::vector<std::string> header = sample.header;
+  if (items) header.insert(header.end(), items->header.begin(), items->header.end());
+  const auto set = [&](const std::string& option, const std::vector<std::string>& texts,
+                       Wish wish) -> Status {
+    for (const std::string& text : texts) {
+      for (const std::string& name : NamesIn(text, header)) {
+        const auto own = FindColumn(sample.header, option, name);
+        if (own.ok()) {
+          SIMURGH_RETURN_IF_ERROR(wish == Wish::kSkip ? roles.TakeNamed(option, name).status()
+                                                      : absl::OkStatus());
+          roles.SetWish(*own, wish);
+        }
+        const auto of_items = items ? FindColumn(items->header, option, name) : own;
+        if (items && of_items.ok()) item_wishes[*of_items] = wish;
+        if (!own.ok() && !of_items.ok()) return FindColumn(header, option, name).status();
+      }
+    }
     return absl::OkStatus();
+  };
+  SIMURGH_RETURN_IF_ERROR(set("--skip", options.skip, Wish::kSkip));
+  SIMURGH_RETURN_IF_ERROR(set("--id", options.ids, Wish::kId));
+  return set("--dense", options.dense, Wish::kDense);
+}
+
+// Sets the features of users and items in the interactions, and a note for each column.
+Status GuessFeatures(const DataSample& sample, bool has_items, uint64_t items, const Roles& roles,
+                     Names& names, RetrievalGuess& guess) {
+  const uint64_t users = sample.columns[guess.user.source].distinct.count();
+  for (size_t c = 0; c < sample.header.size(); ++c) {
+    const std::string& name = sample.header[c];
+    ColumnNote note{.name = name};
+    const auto is = [&](const auto& role) { return role && role->source == c; };
+    const std::optional<RetrievalColumn> user = guess.user;
+    const std::optional<RetrievalColumn> item = guess.item;
+    for (const auto& role : {user, item, guess.label, guess.weight, guess.time}) {
+      if (is(role)) note = {.name = name, .written = role->name, .reason = role->reason};
+    }
+    if (!guess.makes_history && is(guess.history)) note.reason = guess.history->reason;
+    if (note.reason.empty()) {
+      const Wish wish = roles.WishOf(c);
+      const bool is_of_user = IsPropertyOf(sample.kept, guess.user.source, c);
+      const bool is_of_item = !has_items && IsPropertyOf(sample.kept, guess.item.source, c);
+      if (wish == Wish::kSkip) {
+        note.reason = "left out: --skip";
+      } else if ((is_of_user || is_of_item) && !LabelNameOf(name) && !NamesHistory(name)) {
+        SIMURGH_ASSIGN_OR_RETURN(Property property,
+                                 PropertyOf(sample, c, wish, is_of_user ? users : items,
+                                            is_of_user ? "users" : "items", names));
+        note.reason = property.why;
+        if (property.column) {
+          note.written = property.column->name;
+          (is_of_user ? guess.user_features : guess.features)
+              .push_back(*std::move(property.column));
+        }
+      } else if (wish != Wish::kGuess) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            wish == Wish::kId ? "--id " : "--dense ", name,
+            ": it differs between the rows of a user and of an item, so it describes none"));
+      } else {
+        note.reason = WhyLeftOut(sample, c, has_items, guess);
+        if (!guess.label && MayBeLabel(name, sample.columns[c])) {
+          guess.warnings.push_back(absl::StrCat("each row counts as a positive; if column ",
+                                                Quoted(name), " tells which ones are, use --label ",
+                                                ShellWord(name)));
+        }
+      }
+    }
+    guess.notes.push_back(std::move(note));
   }
-  SIMURGH_ASSIGN_OR_RETURN(const ColumnGuess texts, GuessLabel(profile, /*positive=*/""));
-  if (texts.config.positive.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("column '", sample.header[*label], "' is no label; name another by --label"));
-  }
-  guess.positive = texts.config.positive.front();
-  guess.label->reason = absl::StrCat("label: '", guess.positive, "' is the positive");
   return absl::OkStatus();
 }
 
@@ -299,406 +564,70 @@ StatusOr<RetrievalGuess> GuessRetrieval(const RetrievalOptions& options) {
   guess.interactions = sample.table;
   Names names;
   Roles roles(sample);
-  const auto has = [](const Words& words) {
-    return [&words](const std::string& name, const ColumnProfile& /*profile*/) {
-      return HasWord(name, words) && !NamesHistory(name);
-    };
-  };
   std::optional<DataSample> items;
   if (!options.items.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(items, GuessItems(options, sample, roles, names, guess));
+    SIMURGH_ASSIGN_OR_RETURN(items, SampleData(options.items, options.sample_rows, Columns::kOne));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<size_t> item, roles.TakeNamed("--item", options.item));
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<size_t> user, roles.TakeNamed("--user", options.user));
+  SIMURGH_ASSIGN_OR_RETURN(const auto label, roles.TakeNamed("--label", options.label));
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<size_t> weight,
+                           roles.TakeNamed("--weight", options.weight));
+  SIMURGH_ASSIGN_OR_RETURN(const auto time, roles.TakeNamed("--time", options.time));
+  std::vector<Wish> item_wishes(items ? items->header.size() : 0);
+  SIMURGH_RETURN_IF_ERROR(SetWishes(options, sample, items, roles, item_wishes));
+
+  if (items) {
+    SIMURGH_ASSIGN_OR_RETURN(items, GuessItems(options, sample, *std::move(items), item_wishes,
+                                               item, roles, names, guess));
   } else {
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> item,
-                             roles.Take("--item", options.item, has(kItemWords)));
+    if (!item) item = roles.BestNamed(kItemWords);
     if (!item) return NotFound("item", "--item", sample.header);
+    roles.Take(*item);
     guess.item = {.source = *item, .name = names.Of(sample.header[*item]), .reason = "item"};
   }
-  SIMURGH_ASSIGN_OR_RETURN(std::optional<size_t> user,
-                           roles.Take("--user", options.user, has(kUserWords)));
+  if (!user) user = roles.BestNamed(kUserWords);
   if (!user) user = OnlyIds(sample, roles.Free(), guess.item.source);
   if (!user) return NotFound("user", "--user", sample.header);
-  SIMURGH_RETURN_IF_ERROR(roles.Take("--user", sample.header[*user], has({})).status());
+  roles.Take(*user);
   guess.user = {
       .source = *user,
       .name = names.Of(sample.header[*user]),
       .reason = absl::StrFormat("user, %d values", sample.columns[*user].distinct.count())};
   const DistinctCounter& item_ids =
       items ? items->columns[guess.item_id].distinct : sample.columns[guess.item.source].distinct;
-  const auto is_history = [&](const std::string& name, const ColumnProfile& profile) {
-    return NamesHistory(name) && HistorySeparator(profile, item_ids) != '\0';
-  };
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> history, roles.Take("", "", is_history));
-  if (history) {
-    guess.history = {.source = *history,
-                     .name = names.Of(sample.header[*history]),
-                     .separator = HistorySeparator(sample.columns[*history], item_ids),
+  for (const size_t c : roles.Free()) {
+    const char separator =
+        NamesHistory(sample.header[c]) ? HistorySeparator(sample.columns[c], item_ids) : '\0';
+    if (separator == '\0') continue;
+    guess.history = {.source = c,
+                     .name = names.Of(sample.header[c]),
+                     .separator = separator,
                      .reason = "history: items that the user has seen"};
+    roles.Take(c);
+    break;
   }
-  const auto is_time = [](const std::string& name, const ColumnProfile& profile) {
-    return HasWord(name, kTimeWords) && (profile.is_numeric() || profile.are_dates());
-  };
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> time,
-                           roles.Take("--time", options.time, is_time));
-  if (time) {
-    guess.time = {.source = *time, .name = {}, .reason = "time: decides which rows are the last"};
-    if (!history && options.makes_history) {
-      guess.makes_history = true;
-      guess.history = {.name = names.Of("history"),
-                       .reason = absl::StrFormat(
-                           "history: the user's earlier items, %d at most, made of the rows",
-                           UserHistories::kMost)};
-    }
+  SIMURGH_RETURN_IF_ERROR(GuessTime(options, sample, time, roles, guess));
+  if (guess.time && !guess.history && options.makes_history) {
+    guess.makes_history = true;
+    guess.history = {
+        .name = names.Of("history"),
+        .reason = absl::StrFormat("history: the user's earlier items, %d at most, made of the rows",
+                                  UserHistories::kMost)};
   }
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<size_t> weight,
-                           roles.Take("--weight", options.weight, has(kWeightWords)));
+  for (const size_t c : roles.Free()) {
+    if (!weight && HasWord(sample.header[c], kWeightWords)) weight = c;
+  }
   if (weight) {
+    roles.Take(*weight);
     guess.weight = {
         .source = *weight, .name = names.Of(sample.header[*weight]), .reason = "weight of the row"};
   }
-  SIMURGH_RETURN_IF_ERROR(GuessPositives(options, sample, roles, names, guess));
-  for (const size_t c : roles.Free()) {
-    const std::string& name = sample.header[c];
-    if (LabelNameOf(name) || NamesHistory(name)) continue;
-    if (IsPropertyOf(sample.kept, *user, c)) {
-      const uint64_t users = sample.columns[*user].distinct.count();
-      const auto property = PropertyOf(sample, c, users, "users", names);
-      if (property) guess.user_features.push_back(*property);
-    } else if (!items && IsPropertyOf(sample.kept, guess.item.source, c)) {
-      const auto property = PropertyOf(sample, c, item_ids.count(), "items", names);
-      if (property) guess.features.push_back(*property);
-    }
-  }
+  SIMURGH_RETURN_IF_ERROR(GuessPositives(options, sample, label, roles, names, guess));
+  SIMURGH_RETURN_IF_ERROR(
+      GuessFeatures(sample, items.has_value(), item_ids.count(), roles, names, guess));
+  guess.label_name = guess.label ? guess.label->name : names.Of("label");
   return guess;
-}
-
-namespace {
-
-// Appends the cells of features, each after a comma.
-void AppendCells(const std::vector<RetrievalColumn>& features,
-                 const std::vector<std::string_view>& cells, std::string& line) {
-  for (const RetrievalColumn& feature : features) {
-    std::string_view cell = Trimmed(cells[feature.source]);
-    // Ranges have no other text for a missing number than an empty one.
-    if (feature.quantiles > 0 && !ParseNumberCell(cell)) cell = {};
-    line.push_back(',');
-    AppendCsvCell(cell, line);
-  }
-}
-
-// The items, with the cells of their features, in the order of their first appearance.
-struct ItemTable {
-  std::unordered_map<std::string, uint32_t> places;
-  std::vector<std::string> lines;  // The id and cells of each item, as CSV.
-  std::vector<std::string_view> ids;
-
-  // Adds a row with an item's id and features. Returns whether the item is new.
-  bool Add(std::string_view id, const std::vector<RetrievalColumn>& features,
-           const std::vector<std::string_view>& cells) {
-    const auto [entry, is_new] = places.emplace(id, static_cast<uint32_t>(lines.size()));
-    if (!is_new) return false;
-    ids.push_back(entry->first);
-    std::string& line = lines.emplace_back();
-    AppendCsvCell(id, line);
-    AppendCells(features, cells, line);
-    return true;
-  }
-};
-
-// Calls visit(cells) for each row of a file. Returns the number of rows that cannot be split.
-template <typename Visit>
-StatusOr<uint64_t> ForEachRow(const DataConfig& table, const std::string& path,
-                              const Visit& visit) {
-  SIMURGH_ASSIGN_OR_RETURN(TableLines lines, TableLines::Open(table, path));
-  TableCells cells(table);
-  uint64_t bad = 0;
-  bool is_header = HasHeader(table);
-  for (;;) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines.Next());
-    if (!line) return bad;
-    if (std::exchange(is_header, false)) continue;
-    const auto split = line->whole ? cells.Split(line->text) : LongLineError();
-    if (!split.ok()) {
-      ++bad;
-      continue;
-    }
-    SIMURGH_RETURN_IF_ERROR(visit(**split));
-  }
-}
-
-StatusOr<ItemTable> ReadItems(const RetrievalGuess& guess, const std::string& path) {
-  ItemTable table;
-  uint64_t row = 0;
-  const auto add = [&](const std::vector<std::string_view>& cells) -> Status {
-    ++row;
-    const std::string_view id = Trimmed(cells[guess.item_id]);
-    if (!id.empty() && table.Add(id, guess.features, cells)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        id.empty() ? absl::StrCat(path, ": row ", row, ": the item has no id; give each item one")
-                   : absl::StrCat(path, ": rows ", table.places[std::string(id)] + 1, " and ", row,
-                                  " have the id '", std::string(id), "'; keep one row an item"));
-  };
-  SIMURGH_RETURN_IF_ERROR(ForEachRow(guess.items, path, add).status());
-  return table;
-}
-
-// The last two positives of a user.
-struct LastRows {
-  static constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
-
-  uint64_t positives = 0;
-  std::array<std::pair<double, uint64_t>, 2> rows = {{{0, kNone}, {0, kNone}}};  // Time and row.
-
-  void Add(double time, uint64_t row) {
-    ++positives;
-    const std::pair<double, uint64_t> own(time, row);
-    if (rows[0].second == kNone || own > rows[0]) {
-      rows[1] = std::exchange(rows[0], own);
-    } else if (rows[1].second == kNone || own > rows[1]) {
-      rows[1] = own;
-    }
-  }
-};
-
-// What a row of interactions means.
-class Interactions {
- public:
-  explicit Interactions(const RetrievalGuess& guess) : guess_(guess) {}
-
-  bool IsPositive(const std::vector<std::string_view>& cells) const {
-    if (!guess_.label) return true;
-    const std::string_view cell = Trimmed(cells[guess_.label->source]);
-    if (!guess_.positive.empty()) return cell == guess_.positive;
-    const std::optional<double> number = ParseNumberCell(cell);
-    return number && *number >= guess_.least;
-  }
-
-  // Returns what orders the rows of a user.
-  double TimeOf(const std::vector<std::string_view>& cells, uint64_t row) const {
-    if (!guess_.time) return static_cast<double>(Mix64(row) >> 12U);
-    return ParseTimeCell(Trimmed(cells[guess_.time->source])).value_or(0);
-  }
-
- private:
-  const RetrievalGuess& guess_;
-};
-
-std::string ItemHeader(const RetrievalGuess& guess) {
-  std::string header = guess.item.name;
-  for (const RetrievalColumn& feature : guess.features) absl::StrAppend(&header, ",", feature.name);
-  return header;
-}
-
-std::string NameOfLabel(const RetrievalGuess& guess) {
-  return guess.label ? guess.label->name : "label";
-}
-
-}  // namespace
-
-StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
-                                         const RetrievalOptions& options,
-                                         const RetrievalFiles& files) {
-  constexpr uint64_t kLeastPositives = 3;
-  constexpr size_t kMostPairs = 1'000'000;
-  RetrievalCounts counts;
-  const Interactions interactions(guess);
-  ItemTable items;
-  if (guess.has_items) {
-    SIMURGH_ASSIGN_OR_RETURN(items, ReadItems(guess, options.items));
-  }
-  std::unordered_map<uint64_t, LastRows> users;
-  UserHistories histories;
-  std::unordered_set<uint64_t> pairs;
-  uint64_t repeats = 0;
-  uint64_t looked_at = 0;
-  // Returns whether a row is used: it has a user and a known item.
-  const auto is_used = [&](const std::vector<std::string_view>& cells) {
-    const std::string_view item = Trimmed(cells[guess.item.source]);
-    return !item.empty() && !Trimmed(cells[guess.user.source]).empty() &&
-           (!guess.has_items || items.places.contains(std::string(item)));
-  };
-  uint64_t row = 0;
-  const auto look = [&](const std::vector<std::string_view>& cells) -> Status {
-    const uint64_t number = row++;
-    const std::string_view item = Trimmed(cells[guess.item.source]);
-    const std::string_view user = Trimmed(cells[guess.user.source]);
-    if (item.empty() || user.empty()) {
-      ++counts.bad_rows;
-      return absl::OkStatus();
-    }
-    ++counts.rows;
-    if (!guess.has_items) {
-      items.Add(item, guess.features, cells);
-    } else if (!is_used(cells)) {
-      ++counts.unknown_items;
-      return absl::OkStatus();
-    }
-    const uint64_t key = HashBytes(user);
-    if (pairs.size() < kMostPairs) {
-      ++looked_at;
-      if (!pairs.insert(Mix64(key) ^ HashBytes(item)).second) ++repeats;
-    }
-    LastRows& last = users[key];
-    if (!interactions.IsPositive(cells)) return absl::OkStatus();
-    const double time = interactions.TimeOf(cells, number);
-    last.Add(time, number);
-    if (guess.makes_history) {
-      histories.Add(key, time, number, items.places.find(std::string(item))->second);
-    }
-    return absl::OkStatus();
-  };
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t bad,
-                           ForEachRow(guess.interactions, options.interactions, look));
-  counts.bad_rows += bad;
-  counts.users = users.size();
-  counts.items = items.lines.size();
-  counts.has_repeats = 10 * repeats > looked_at;
-  const bool has_test = std::ranges::any_of(
-      users, [](const auto& user) { return user.second.positives >= kLeastPositives; });
-  if (!has_test) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.interactions, ": no user has ", kLeastPositives,
-                     " positive rows, which a test needs; check --user, --item and --label"));
-  }
-
-  histories.Sort();
-  if (guess.makes_history) counts.separator = SeparatorOf(items.ids);
-
-  std::string header = guess.user.name;
-  for (const RetrievalColumn& feature : guess.user_features) {
-    absl::StrAppend(&header, ",", feature.name);
-  }
-  if (guess.history) absl::StrAppend(&header, ",", guess.history->name);
-  absl::StrAppend(&header, ",", ItemHeader(guess), ",", NameOfLabel(guess));
-  if (guess.weight) absl::StrAppend(&header, ",", guess.weight->name);
-  header.push_back('\n');
-  using Order = PartFile::Order;
-  SIMURGH_ASSIGN_OR_RETURN(PartFile train, PartFile::Create(files.train, header, Order::kRandom));
-  SIMURGH_ASSIGN_OR_RETURN(PartFile validation,
-                           PartFile::Create(files.validation, header, Order::kKept));
-  SIMURGH_ASSIGN_OR_RETURN(PartFile test, PartFile::Create(files.test, header, Order::kKept));
-  row = 0;
-  const auto copy = [&](const std::vector<std::string_view>& cells) -> Status {
-    const uint64_t number = row++;
-    if (!is_used(cells)) return absl::OkStatus();
-    const std::string_view user = Trimmed(cells[guess.user.source]);
-    std::string line;
-    AppendCsvCell(user, line);
-    AppendCells(guess.user_features, cells, line);
-    const auto item = items.places.find(std::string(Trimmed(cells[guess.item.source])));
-    if (item == items.places.end()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(options.interactions, ": the file changes; run the command again"));
-    }
-    if (guess.makes_history) {
-      std::string earlier;
-      for (const uint32_t one : histories.Before(
-               HashBytes(user), interactions.TimeOf(cells, number), number, item->second)) {
-        if (!earlier.empty()) earlier.push_back(counts.separator);
-        earlier.append(items.ids[one]);
-      }
-      line.push_back(',');
-      AppendCsvCell(earlier, line);
-    } else if (guess.history) {
-      line.push_back(',');
-      AppendCsvCell(Trimmed(cells[guess.history->source]), line);
-    }
-    absl::StrAppend(&line, ",", items.lines[item->second],
-                    interactions.IsPositive(cells) ? ",1" : ",0");
-    if (guess.weight) {
-      line.push_back(',');
-      AppendCsvCell(Trimmed(cells[guess.weight->source]), line);
-    }
-    const LastRows& last = users[HashBytes(user)];
-    const bool is_tested = last.positives >= kLeastPositives;
-    if (is_tested && last.rows[0].second == number) {
-      ++counts.test;
-      return test.Add(line);
-    }
-    if (is_tested && last.rows[1].second == number) {
-      ++counts.validation;
-      return validation.Add(line);
-    }
-    ++counts.train;
-    return train.Add(line);
-  };
-  SIMURGH_RETURN_IF_ERROR(ForEachRow(guess.interactions, options.interactions, copy).status());
-  for (PartFile* const part : {&train, &validation, &test}) {
-    SIMURGH_RETURN_IF_ERROR(part->Commit());
-  }
-  SIMURGH_ASSIGN_OR_RETURN(PartFile item_file,
-                           PartFile::Create(files.items, ItemHeader(guess) + "\n", Order::kKept));
-  for (const std::string& line : items.lines) SIMURGH_RETURN_IF_ERROR(item_file.Add(line));
-  SIMURGH_RETURN_IF_ERROR(item_file.Commit());
-  return counts;
-}
-
-std::string RetrievalConfig(const RetrievalGuess& guess, const RetrievalCounts& counts,
-                            const RetrievalFiles& files, const std::string& cluster,
-                            const std::string& source, const std::string& model) {
-  std::vector<std::string> tables;
-  std::vector<std::string> user_features;
-  std::vector<std::string> item_features;
-  std::string features;
-  std::string columns;
-  const auto add_column = [&](const RetrievalColumn& column, char separator) {
-    absl::StrAppend(&columns, "    - {name: ", QuotedYaml(column.name), ", kind: id",
-                    separator == '\0' ? std::string()
-                                      : absl::StrCat(", separator: ", QuotedYaml({&separator, 1})),
-                    "}\n");
-  };
-  const auto add = [&](const RetrievalColumn& column, std::vector<std::string>& tower) {
-    tower.push_back(QuotedYaml(column.name));
-    tables.push_back(QuotedYaml(column.name));
-    add_column(column, column.separator);
-    if (column.quantiles == 0) return;
-    absl::StrAppend(&features, "  - {name: ", QuotedYaml(column.name),
-                    ", quantiles: ", column.quantiles, "}\n");
-  };
-  add(guess.user, user_features);
-  for (const RetrievalColumn& feature : guess.user_features) add(feature, user_features);
-  if (guess.history) {
-    user_features.push_back(QuotedYaml(guess.history->name));
-    add_column(*guess.history, guess.makes_history ? counts.separator : guess.history->separator);
-    absl::StrAppend(&features, "  - {name: ", QuotedYaml(guess.history->name),
-                    ", table: ", QuotedYaml(guess.item.name), ", pooling: mean}\n");
-  }
-  add(guess.item, item_features);
-  for (const RetrievalColumn& feature : guess.features) add(feature, item_features);
-  absl::StrAppend(&columns, "    - {name: ", QuotedYaml(NameOfLabel(guess)), ", kind: label}\n");
-  if (guess.weight) {
-    absl::StrAppend(&columns, "    - {name: ", QuotedYaml(guess.weight->name), ", kind: weight}\n");
-  }
-  std::string yaml = absl::StrCat(
-      "# Two towers that find items for users, written by simurgh init --retrieval from ", source,
-      ".\ncluster: {name: ", QuotedYaml(cluster), "}\n\ntables:\n  - {names: [",
-      absl::StrJoin(tables, ", "),
-      "], dim: 32, initializer: {kind: normal, stddev: 0.1}, optimizer: {kind: adam, "
-      "learning_rate: 0.005}}\n\n");
-  if (!features.empty()) absl::StrAppend(&yaml, "features:\n", features, "\n");
-  absl::StrAppend(
-      &yaml, "data:\n  format: csv\n  csv: {header: true}\n  train: [", QuotedYaml(files.train),
-      "]\n  # The last interaction of each user, and the one before it.\n  test: [",
-      QuotedYaml(files.test), "]\n  validation: [", QuotedYaml(files.validation),
-      "]\n  # All items. Evaluations rank them for each user.\n  items: {files: [",
-      QuotedYaml(files.items), "], id: ", QuotedYaml(guess.item.name),
-      ", user: ", QuotedYaml(guess.user.name),
-      ", exclude_seen: ", counts.has_repeats ? "false" : "true", "}\n  columns:\n", columns);
-  constexpr uint64_t kFewBatches = 4;  // A training without a full batch fails.
-  const uint64_t batch = counts.train >= 200'000  ? 1'024
-                         : counts.train >= 20'000 ? 512
-                         : counts.train >= 128 * kFewBatches
-                             ? 128
-                             : std::max<uint64_t>(1, counts.train / kFewBatches);
-  absl::StrAppend(&yaml, "\nmodel:\n  two_tower: {user: [", absl::StrJoin(user_features, ", "),
-                  "], item: [", absl::StrJoin(item_features, ", "),
-                  "], layers: [], dim: 32}\n\ntraining:\n  batch_size: ", batch,
-                  "\n  # Training ends when ndcg@20 of the validation rows gets no better.\n"
-                  "  epochs: 30\n  evaluate_every_epochs: 1\n"
-                  "  early_stopping: {patience: 3}\n"
-                  "  dense_optimizer: {kind: adam, learning_rate: 0.002}\n\n"
-                  "checkpoint: {directory: ",
-                  QuotedYaml(model), "}\n");
-  return yaml;
 }
 
 }  // namespace simurgh

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +15,7 @@
 #include "data/reading/row_lines.h"
 #include "data/reading/row_parser.h"
 #include "data/reading/row_source.h"
+#include "data/reading/row_text.h"
 
 namespace simurgh {
 
@@ -79,5 +81,27 @@ class TableCells {
   std::vector<std::string_view> cells_;
   std::vector<std::string> lists_;  // Texts of cells that are lists, one per column.
 };
+
+// Calls visit(cells) for each row of a file but its header. Returns the number of rows that cannot
+// be split. Errors: those of TableLines and of `visit`.
+template <typename Visit>
+StatusOr<uint64_t> ForEachRow(const DataConfig& table, const std::string& path,
+                              const Visit& visit) {
+  SIMURGH_ASSIGN_OR_RETURN(TableLines lines, TableLines::Open(table, path));
+  TableCells cells(table);
+  uint64_t bad = 0;
+  bool is_header = HasHeader(table);
+  for (;;) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines.Next());
+    if (!line) return bad;
+    if (std::exchange(is_header, false)) continue;
+    const auto split = line->whole ? cells.Split(line->text) : LongLineError();
+    if (!split.ok()) {
+      ++bad;
+      continue;
+    }
+    SIMURGH_RETURN_IF_ERROR(visit(**split));
+  }
+}
 
 }  // namespace simurgh

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
+#include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +25,7 @@ namespace simurgh {
 namespace {
 
 using Catch::Contains;
+using Catch::Equals;
 
 // Interactions, and items if there is a text of them.
 struct Files {
@@ -44,17 +47,21 @@ struct Files {
     return std::string(guess.status().message());
   }
 
+  RetrievalFiles Parts() const {
+    return {.train = folder.Path("train.csv"),
+            .validation = folder.Path("valid.csv"),
+            .test = folder.Path("test.csv"),
+            .items = folder.Path("out.csv")};
+  }
+
   // Writes the parts and a valid configuration, which it returns.
   std::string Split() const {
     const RetrievalGuess guess = Guess();
-    const RetrievalFiles files{.train = folder.Path("train.csv"),
-                               .validation = folder.Path("valid.csv"),
-                               .test = folder.Path("test.csv"),
-                               .items = folder.Path("out.csv")};
-    const StatusOr<RetrievalCounts> counts = SplitRetrieval(guess, options, files);
-    INFO(counts.status().ToString());
-    REQUIRE(counts.ok());
-    std::string yaml = RetrievalConfig(guess, *counts, files, "shop", "rows.csv", "model");
+    const StatusOr<RetrievalCounts> written = SplitRetrieval(guess, options, Parts());
+    INFO(written.status().ToString());
+    REQUIRE(written.ok());
+    counts = *written;
+    std::string yaml = RetrievalConfig(guess, counts, Parts(), "shop", "rows.csv", "model");
     const auto config = ParseClusterConfig(yaml, folder.Path("shop.yaml"), {});
     INFO(yaml << config.status().ToString());
     REQUIRE(config.ok());
@@ -71,6 +78,7 @@ struct Files {
 
   TemporaryFolder folder;
   RetrievalOptions options;
+  mutable RetrievalCounts counts;  // Result of Split().
 };
 
 const RetrievalColumn* Find(const std::vector<RetrievalColumn>& columns, const std::string& name) {
@@ -270,6 +278,240 @@ TEST_CASE("Columns that users or items have in all their rows become features", 
 
   const std::string error = Files(rows("site,movie,shop,kind,rating\n", false)).Error();
   CHECK_THAT(error, Contains("name it by --user"));
+}
+
+// Returns rows of users and items with one more column.
+std::string RowsWith(const std::string& header, const std::function<std::string(int)>& cell) {
+  std::mt19937 random(9);
+  std::string rows = absl::StrCat("user,item,", header, "\n");
+  for (int row = 0; row < kRows; ++row) {
+    absl::StrAppend(&rows, "u", random() % kUsers, ",i", random() % 60, ",", cell(row), "\n");
+  }
+  return rows;
+}
+
+std::function<std::string(int)> Cycle(std::vector<std::string> texts) {
+  return [texts = std::move(texts)](int row) {
+    return texts[static_cast<size_t>(row * 7 / 3) % texts.size()];
+  };
+}
+
+TEST_CASE("Labels without a positive are errors", "[guess]") {
+  const std::string only = GENERATE("0", "-1", "0.0", "no", "False", "dislike");
+  const std::string error = Files(RowsWith("label", Cycle({only}))).Error();
+  CHECK_THAT(error, Contains("column 'label': no row has a positive label"));
+  CHECK_THAT(error, Contains("--label") && Contains("--positive"));
+}
+
+TEST_CASE("Numbers above a limit are positives, and zero never is", "[guess]") {
+  struct Case {
+    std::string name;
+    std::vector<std::string> cells;
+    std::string wanted;
+    std::vector<std::string> positives;
+  };
+  const Case one =
+      GENERATE(values<Case>({{"label", {"1"}, "", {"1"}},
+                             {"label", {"-1", "1"}, "", {"1"}},
+                             {"rating", {"1", "2", "3", "4", "5"}, "", {"4", "5"}},
+                             {"rating", {"1", "2", "3", "4", "5"}, "3", {"3", "4", "5"}},
+                             {"stars", {"0.5", "3.5", "4.5", "5"}, "", {"4.5", "5"}},
+                             {"rating", {"-9", "-8", "-1", "0", "2"}, "", {"2"}},
+                             {"rating", {"10", "40", "80", "90"}, "", {"80", "90"}},
+                             {"like", {"yes", "no"}, "", {"yes"}},
+                             {"label", {"like", "dislike"}, "", {"like"}},
+                             {"label", {"noclick", "click"}, "", {"click"}},
+                             {"label", {"read", "unread"}, "", {"read"}},
+                             {"label", {"a", "b"}, "a", {"a"}},
+                             {"label", {"view", "cart", "buy"}, "cart", {"cart"}}}));
+  Files files(RowsWith(one.name, Cycle(one.cells)));
+  files.options.positive = one.wanted;
+  const RetrievalGuess guess = files.Guess();
+  REQUIRE(guess.label);
+  INFO(guess.label->reason);
+  for (const std::string& cell : one.cells) {
+    const bool is_positive = std::ranges::find(one.positives, cell) != one.positives.end();
+    CHECK(guess.positives.IsPositive(cell) == std::optional(is_positive));
+  }
+  for (const char* const missing : {"", "nan", "NA"})
+    CHECK_FALSE(guess.positives.IsPositive(missing));
+}
+
+TEST_CASE("Labels of an unknown meaning need --positive", "[guess]") {
+  CHECK_THAT(Files(RowsWith("label", Cycle({"blue", "red"}))).Error(),
+             Contains("'blue', 'red'") && Contains("--positive"));
+  CHECK_THAT(Files(RowsWith("click", Cycle({"a", "b", "c"}))).Error(), Contains("--positive"));
+  Files files(RowsWith("rating", Cycle({"1", "3", "5"})));
+  files.options.positive = "6";
+  CHECK_THAT(files.Error(), Contains("all are below 6"));
+  files.options.positive = "1";
+  CHECK_THAT(files.Error(), Contains("each row would be a positive"));
+  files.options.positive = "good";
+  CHECK_THAT(files.Error(), Contains("numbers from 1 to 5"));
+  CHECK_THAT(Files(RowsWith("click,like", Cycle({"0,1", "1,0"}))).Guess().label->name,
+             Equals("click"));
+  CHECK_THAT(Files(RowsWith("like,buy", Cycle({"0,1", "1,0"}))).Error(),
+             Contains("choose one by --label: like, buy"));
+}
+
+TEST_CASE("Rows without a label, a user or an item are left out and counted", "[guess]") {
+  std::string rows = RowsWith("label", Cycle({"0", "1", "1", "", "nan"}));
+  rows += ",i3,1\nu1,,1\nu2,,1\n";
+  const Files files(rows);
+  files.Split();
+  const RetrievalCounts& counts = files.counts;
+  CHECK(counts.without_user == 1);
+  CHECK(counts.without_item == 2);
+  CHECK(counts.rows == kRows);
+  CHECK(counts.without_label > 0);
+  CHECK(counts.train + counts.validation + counts.test == counts.rows - counts.without_label);
+  CHECK(counts.positives < counts.rows - counts.without_label);
+}
+
+TEST_CASE("The item is the column that is named so, or an error tells both forms of ids",
+          "[guess]") {
+  const auto items_of = [](const std::string& end) {
+    std::string items = "item,color\n";
+    for (int i = 0; i < 50; ++i) absl::StrAppend(&items, i, end, ",c", i % 5, "\n");
+    return items;
+  };
+  const auto rows_of = [](const std::string& begin) {
+    std::mt19937 random(3);
+    std::string rows = "user,item,time\n";
+    for (int row = 0; row < kRows; ++row) {
+      absl::StrAppend(&rows, random() % 50, ",", begin, random() % 50, ",", row, "\n");
+    }
+    return rows;
+  };
+  const Files padded(rows_of("0"), items_of(""));
+  CHECK_THAT(padded.Error(), Contains("column 'item' has '0") && Contains("--item"));
+
+  // Counts of texts do not tell 7.0 from 7, and the rows do.
+  const Files decimal(rows_of(""), items_of(".0"));
+  const RetrievalGuess guess = decimal.Guess();
+  CHECK(guess.item.name == "item");
+  const auto counts = SplitRetrieval(guess, decimal.options, decimal.Parts());
+  CHECK_THAT(std::string(counts.status().message()),
+             Contains("is not in it, and") && Contains(".0' is"));
+
+  Files same(rows_of(""));
+  same.options.user = "item";
+  same.options.item = "item";
+  CHECK_THAT(same.Error(), Contains("--user item: --item names the same column"));
+}
+
+TEST_CASE("Names choose between columns of users", "[guess]") {
+  const RetrievalGuess guess =
+      Files(RowsWith("session_id,user_age,user_id", [](int row) {
+        return absl::StrCat("s", row % 400, ",", row * 7 % 50, ",x", row % 40);
+      })).Guess();
+  CHECK(guess.user.name == "user_id");
+  REQUIRE(guess.notes.size() == 5);
+  CHECK_THAT(guess.notes[0].reason, Contains("--user user"));
+  CHECK_THAT(guess.notes[2].reason, Contains("--user session_id"));
+}
+
+TEST_CASE("Times that cannot be read are errors or warnings", "[guess]") {
+  const std::string times = GENERATE("03:00", "Jan 02 2021", "soon");
+  Files files(RowsWith("time", Cycle({times})));
+  const RetrievalGuess guess = files.Guess();
+  CHECK_FALSE(guess.time);
+  REQUIRE(guess.warnings.size() == 1);
+  CHECK_THAT(guess.warnings[0], Contains("'time' is not used") && Contains(times));
+  files.options.time = "time";
+  CHECK_THAT(files.Error(),
+             Contains("row 1: column 'time' has '" + times + "'") && Contains("29.02.2024"));
+}
+
+TEST_CASE("Times are read in the order of day and month that the rows have", "[guess]") {
+  const bool is_month_first = GENERATE(false, true);
+  // Texts would order these days by the day or month.
+  const auto cell = [&](int row) {
+    const int day = 1 + row % 28;
+    const int month = 1 + row / 28 % 12;
+    return is_month_first ? absl::StrFormat("%d/%d/%d", month, day, 2015 + row / 336)
+                          : absl::StrFormat("%02d.%02d.%d", day, month, 2015 + row / 336);
+  };
+  const Files files(RowsWith("time", cell));
+  const RetrievalGuess guess = files.Guess();
+  REQUIRE(guess.time);
+  CHECK(guess.warnings.empty());
+  CHECK(guess.times.TimeOf(cell(20)).value() < guess.times.TimeOf(cell(40)).value());
+  CHECK(guess.times.TimeOf(cell(300)).value() < guess.times.TimeOf(cell(400)).value());
+}
+
+TEST_CASE("Equal times, those of two units and missing ones are told", "[guess]") {
+  CHECK_THAT(Files(RowsWith("time", Cycle({"7"}))).Guess().warnings.at(0), Contains("are equal"));
+  CHECK_THAT(Files(RowsWith("time",
+                            [](int row) {
+                              return absl::StrCat(1'600'000'000 + row, row % 2 > 0 ? "000" : "");
+                            }))
+                 .Guess()
+                 .warnings.at(0),
+             Contains("milliseconds"));
+  const Files files(
+      RowsWith("time", [](int row) { return row % 5 > 0 ? absl::StrCat(row) : std::string(); }));
+  files.Split();
+  CHECK(files.counts.without_time == kRows / 5);
+}
+
+TEST_CASE("Each column has a note, and options choose features", "[guess]") {
+  const auto row = [](int row) {
+    return absl::StrCat(row % 3, ",", row % 2 > 0 ? "click" : "noclick", ",", row % 7);
+  };
+  Files files(RowsWith("plays,action,x", row));
+  const RetrievalGuess guess = files.Guess();
+  CHECK_FALSE(guess.label);
+  REQUIRE(guess.notes.size() == 5);
+  CHECK_THAT(guess.notes[2].reason, Contains("left out") && Contains("--label plays"));
+  CHECK_THAT(guess.notes[3].reason, Contains("--label action"));
+  REQUIRE(guess.warnings.size() == 3);
+  CHECK_THAT(guess.warnings[1], Contains("--label action"));
+  files.options.skip = {"plays,action,x"};
+  CHECK(files.Guess().warnings.empty());
+  CHECK_THAT(files.Guess().notes[2].reason, Equals("left out: --skip"));
+  files.options.skip = {"none"};
+  CHECK_THAT(files.Error(), Contains("--skip none"));
+  files.options.skip = {"user"};
+  CHECK_THAT(files.Error(), Contains("name"));
+
+  std::mt19937 random(8);
+  std::string rows = "user,movie\n";
+  for (int i = 0; i < kRows; ++i) {
+    absl::StrAppend(&rows, "u", random() % kUsers, ",The Film ", random() % kItems, "\n");
+  }
+  Files both(rows, ItemRows());
+  both.options.ids = {"title"};
+  both.options.dense = {"shop_id"};
+  both.options.skip = {"price"};
+  const RetrievalGuess chosen = both.Guess();
+  CHECK(Find(chosen.features, "title") != nullptr);
+  REQUIRE(Find(chosen.features, "shop_id") != nullptr);
+  CHECK(Find(chosen.features, "shop_id")->quantiles == 16);
+  CHECK(Find(chosen.features, "price") == nullptr);
+  REQUIRE(chosen.item_notes.size() == 5);
+  CHECK_THAT(chosen.item_notes[3].reason, Equals("left out: --skip"));
+  both.options.dense = {"title"};
+  CHECK_THAT(both.Error(), Contains("--dense title"));
+}
+
+TEST_CASE("A column of items with the name of the label keeps it", "[guess]") {
+  std::string rows = "user,item\n";
+  for (int row = 0; row < 90; ++row) absl::StrAppend(&rows, row % 9, ",", row * 7 % 50, "\n");
+  std::string items = "item,label\n";
+  for (int i = 0; i < 50; ++i) absl::StrAppend(&items, i, ",l", i % 5, "\n");
+  const Files files(rows, items);
+  files.Split();
+  CHECK(files.Cells("train.csv").front() ==
+        std::vector<std::string>{"user", "item", "label", "label_2"});
+  CHECK(files.counts.items_without_rows == 0);
+}
+
+TEST_CASE("Bad weights are errors", "[guess]") {
+  const std::string bad = GENERATE("-1", "heavy");
+  const Files files(RowsWith("weight", [&](int row) { return row == 4 ? bad : "2"; }));
+  const auto counts = SplitRetrieval(files.Guess(), files.options, files.Parts());
+  CHECK_THAT(std::string(counts.status().message()), Contains("row 5: the weight '" + bad + "'"));
 }
 
 }  // namespace
