@@ -95,6 +95,7 @@ struct ItemRecommender::View final : ServedItems {
         source.item = static_cast<size_t>(item - of_items.begin());
       } else {
         source.user = static_cast<size_t>(user - users.columns.begin());
+        if (user == users.columns.end() || !user->is_read) only_sent.push_back(column.name);
         if (user == users.columns.end()) {
           users.columns.push_back(column);
         } else if (user->is_list != column.is_list) {
@@ -114,7 +115,8 @@ struct ItemRecommender::View final : ServedItems {
   std::vector<size_t> tower_columns;  // The columns of the version that begin `users`.
   LoadedVersion ranker;               // No format: there is none.
   std::vector<RankColumn> rank_columns;
-  std::string rank_problem;  // Why the ranking model cannot be used; empty if it can.
+  std::vector<std::string> only_sent;  // Columns of `ranker` that towers and items lack.
+  std::string rank_problem;            // Why the ranking model cannot be used; empty if it can.
 };
 
 struct ItemRecommender::Call {
@@ -181,6 +183,13 @@ std::shared_ptr<const ServedItems> ItemRecommender::Current() const {
   if (loaded_ == nullptr) return nullptr;
   if (view_ == nullptr || view_->loaded != loaded_ || view_->ranker.model != ranker.model) {
     view_ = std::make_shared<const View>(loaded_, std::move(ranker));
+    if (!view_->only_sent.empty()) {
+      spdlog::warn(
+          "the ranking model reads {}, which the items and the towers' users lack; add it to the "
+          "items "
+          "or requests",
+          absl::StrJoin(view_->only_sent, ", "));
+    }
   }
   return view_;
 }

@@ -4,15 +4,18 @@
 #include <cmath>
 #include <new>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include <hnswlib/hnswlib.h>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "retrieval/score_blocks.h"
 #include <dnnl.hpp>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "nn/cpu/compute_threads.h"
 #include "tensor/finite.h"
 
@@ -87,12 +90,38 @@ bool ItemFilter::Admits(uint32_t position) const {
   return !std::ranges::binary_search(excluded, position);
 }
 
-// A graph of neighbours; see ItemIndex.
+// Items by their vectors. Items without a row in the model often have equal ones.
+class EqualItems {
+ public:
+  explicit EqualItems(MatrixView<const float> vectors) {
+    absl::flat_hash_map<std::string_view, uint32_t> groups;
+    groups.reserve(vectors.rows());
+    for (uint32_t item = 0; item < vectors.rows(); ++item) {
+      const std::span<const float> vector = vectors.row(item);
+      const std::string_view bytes(reinterpret_cast<const char*>(vector.data()),
+                                   vector.size_bytes());
+      const auto [group, is_new] = groups.try_emplace(bytes, static_cast<uint32_t>(groups_.size()));
+      if (is_new) groups_.emplace_back();
+      groups_[group->second].push_back(item);
+    }
+  }
+
+  size_t size() const { return groups_.size(); }
+  // The positions of a group's items, ascending; not empty.
+  const std::vector<uint32_t>& of(size_t group) const { return groups_[group]; }
+
+ private:
+  std::vector<std::vector<uint32_t>> groups_;
+};
+
+// A graph of neighbours; see ItemIndex. Equal vectors are one node: the links of many equal nodes
+// would lead to each other only.
 class ItemIndex::Graph {
  public:
   Graph(MatrixView<const float> vectors, const Options& options)
-      : space_(vectors.columns()),
-        graph_(&space_, vectors.rows(), options.graph_links, options.graph_effort) {
+      : items_(vectors),
+        space_(vectors.columns()),
+        graph_(&space_, items_.size(), options.graph_links, options.graph_effort) {
     graph_.setEf(options.search_effort);
   }
 
@@ -103,9 +132,9 @@ class ItemIndex::Graph {
     const auto add = [&] {
       try {
         while (!fails && (options.ends == nullptr || !*options.ends)) {
-          const size_t item = next++;
-          if (item >= vectors.rows()) return;
-          graph_.addPoint(vectors.row(item).data(), item);
+          const size_t node = next++;
+          if (node >= items_.size()) return;
+          graph_.addPoint(vectors.row(items_.of(node).front()).data(), node);
         }
       } catch (const std::exception&) {  // It lacks memory.
         fails = true;
@@ -117,7 +146,7 @@ class ItemIndex::Graph {
       add();
     }
     if (fails) return absl::ResourceExhaustedError("no memory for the graph of items");
-    if (next < vectors.rows()) return absl::CancelledError("the graph of items is not needed");
+    if (next < items_.size()) return absl::CancelledError("the graph of items is not needed");
     return absl::OkStatus();
   }
 
@@ -127,12 +156,18 @@ class ItemIndex::Graph {
               std::vector<FoundItem>& found) const {
     auto nearest = graph_.searchKnn(query.data(), count);
     for (; !nearest.empty(); nearest.pop()) {
-      const auto position = static_cast<uint32_t>(nearest.top().second);
-      if (filter.Admits(position)) found.push_back({.position = position});
+      size_t left = count;
+      for (const uint32_t position : items_.of(nearest.top().second)) {
+        if (left == 0) break;
+        if (!filter.Admits(position)) continue;
+        found.push_back({.position = position});
+        --left;
+      }
     }
   }
 
  private:
+  const EqualItems items_;
   hnswlib::InnerProductSpace space_;
   hnswlib::HierarchicalNSW<float> graph_;
 };
@@ -160,12 +195,48 @@ StatusOr<ItemIndex> ItemIndex::Create(std::vector<float> vectors, size_t dim,
       auto graph = std::make_unique<Graph>(index.vectors(), options);
       SIMURGH_RETURN_IF_ERROR(graph->Add(index.vectors(), options));
       index.graph_ = std::move(graph);
+      SIMURGH_RETURN_IF_ERROR(index.CheckGraph());
     }
   } catch (const std::exception&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for the index of ", index.size(), " items"));
   }
   return index;
+}
+
+Status ItemIndex::CheckGraph() {
+  constexpr size_t kQueries = 64;
+  constexpr size_t kBest = 20;
+  constexpr double kLeastShare = 0.9;
+  if (kBest * kCandidates >= size()) return absl::OkStatus();  // Searches do not use it.
+  const size_t count = std::min(kQueries, size());
+  std::vector<float> queries;
+  for (size_t query = 0; query < count; ++query) {
+    const std::span<const float> vector = vectors().row(query * size() / count);
+    queries.insert(queries.end(), vector.begin(), vector.end());
+  }
+  const MatrixView<const float> view{queries.data(), count, dim_};
+  SIMURGH_ASSIGN_OR_RETURN(const auto found, Search(view, kBest));
+  std::vector<std::vector<FoundItem>> best(count);
+  cpu::SetComputeThreads(1);
+  SIMURGH_RETURN_IF_ERROR(SearchExactly(view, kBest, {}, best));
+  size_t hits = 0;
+  size_t all = 0;
+  for (size_t query = 0; query < count; ++query) {
+    if (best[query].empty()) continue;
+    // Items of the same score are as good.
+    const float least = best[query].back().score - 1e-5F * std::abs(best[query].back().score);
+    all += best[query].size();
+    hits += static_cast<size_t>(std::ranges::count_if(
+        found[query], [&](const FoundItem& item) { return item.score >= least; }));
+  }
+  const double share = all == 0 ? 1 : static_cast<double>(hits) / static_cast<double>(all);
+  if (share >= kLeastShare) return absl::OkStatus();
+  spdlog::warn(
+      "the graph of items finds {:.0f} % of the best items; all items are searched exactly instead",
+      100 * share);
+  graph_ = nullptr;
+  return absl::OkStatus();
 }
 
 void ItemIndex::Round() {

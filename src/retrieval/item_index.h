@@ -90,6 +90,8 @@ class ItemIndex {
   class Graph;
   ItemIndex(std::vector<float> vectors, size_t dim);
 
+  // Drops the graph if it misses many of the best items for some items' own vectors.
+  Status CheckGraph();
   void Round();
   Status SearchRounded(MatrixView<const float> queries, size_t k, const ItemFilter& filter,
                        std::span<std::vector<FoundItem>> found) const;

@@ -497,6 +497,14 @@ TEST_CASE("A ranking model orders the candidates of two towers") {
         .match(server.Recommend(BodyOf(users, "\"k\": 5")).body);
   });
   check("\"k\": 5", 50, 5);
+
+  CHECK_THAT(server.process().log(), !Contains("the ranking model reads"));
+  models.folder.Write("items.new", "item,shop\ni1,s1\ni2,s2\n");
+  std::filesystem::rename(models.folder.Path("items.new"), models.items);
+  AwaitItems(server, 2);
+  CHECK(server.Recommend(BodyOf(users, "\"k\": 2")).code == 200);
+  CHECK_THAT(server.process().log(),
+             Contains("the ranking model reads price, which the items and the towers' users lack"));
   CHECK(server.Stop() == 0);
 }
 

@@ -188,6 +188,44 @@ TEST_CASE("A graph finds most of the best items, and obeys filters") {
   CHECK(hits >= kQueries * kBest * 95 / 100);
 }
 
+TEST_CASE("A graph finds items beside many with one vector") {
+  std::mt19937 random(13);
+  constexpr size_t kDim = 8;
+  constexpr size_t kItems = 3'000;
+  constexpr size_t kBest = 20;
+  std::vector<float> vectors = RandomVectors(random, kItems * kDim);
+  // As of items that the model has not seen.
+  for (size_t item = 0; item < kItems; ++item) {
+    if (item % 3 != 0) std::copy_n(vectors.begin(), kDim, vectors.begin() + item * kDim);
+  }
+  const ItemIndex index = ItemIndex::Create(vectors, kDim, {.graph_from = 1}).value();
+  REQUIRE(index.has_graph());
+  const Filter filter;
+  const std::vector<float> users = RandomVectors(random, 20 * kDim);
+  const auto found = index.Search({users.data(), 20, kDim}, kBest).value();
+  size_t hits = 0;
+  for (size_t query = 0; query < found.size(); ++query) {
+    const auto best = BruteForce(std::span(users).subspan(query * kDim, kDim), vectors, filter);
+    REQUIRE(found[query].size() == kBest);
+    for (size_t i = 0; i < kBest; ++i) {
+      hits += found[query][i].score == Approx(best[i].score).epsilon(1e-5) ? 1 : 0;
+    }
+  }
+  CHECK(hits >= found.size() * kBest * 95 / 100);
+}
+
+TEST_CASE("A graph that misses many of the best items is not used") {
+  // Few links and no effort: most items cannot be reached.
+  std::mt19937 random(17);
+  constexpr size_t kDim = 32;
+  const std::vector<float> vectors = RandomVectors(random, 4'000 * kDim);
+  const ItemIndex index =
+      ItemIndex::Create(vectors, kDim,
+                        {.graph_from = 1, .graph_links = 2, .graph_effort = 2, .search_effort = 1})
+          .value();
+  CHECK_FALSE(index.has_graph());
+}
+
 TEST_CASE("A graph that is not needed any more is not finished") {
   std::mt19937 random(9);
   const std::atomic<bool> ends = true;
