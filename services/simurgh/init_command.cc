@@ -367,8 +367,11 @@ void PrintRetrievalCounts(const RetrievalCounts& counts, const InitOptions& opti
   left_out(counts.without_user, "without a user");
   left_out(counts.without_item, "without an item");
   left_out(counts.without_label, "without a label");
-  if (kMuch * counts.unknown_items > counts.rows) std::cout << "WARNING: ";
   left_out(counts.unknown_items, absl::StrCat("of items that ", options.items, " lacks"));
+  if (kMuch * counts.unknown_items > counts.rows) {
+    std::cout << "WARNING: " << 100 * counts.unknown_items / counts.rows
+              << " % OF THE ROWS ARE LOST; add their items to " << options.items << "\n";
+  }
   if (counts.without_time > 0) {
     std::cout << "  " << counts.without_time
               << " positive rows without a time count as the oldest of their user\n";

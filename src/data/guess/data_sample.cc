@@ -76,6 +76,13 @@ uint64_t Sum(const std::map<std::string, uint64_t>& counts) {
 
 bool MeansMissing(std::string_view cell) { return IsIn(cell, kMissing); }
 
+std::string_view NumberOf(std::string_view text) {
+  text = IntegerText(text).value_or(text);
+  if (!ParseIntegerCell(text)) return text;
+  while (text.size() > 1 && text.starts_with('0')) text.remove_prefix(1);
+  return text;
+}
+
 void DistinctCounter::Add(std::string_view text) {
   const uint64_t hash = HashBytes(text);
   if (hash >= limit_) return;

@@ -207,6 +207,10 @@ bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile);
 // Returns whether a cell is empty or a text that always means a missing one, such as NA.
 bool MeansMissing(std::string_view cell);
 
+// Returns the text of a number without leading zeros and without decimals that are zeros: 7 of 007
+// and 7.0. Other texts stay.
+std::string_view NumberOf(std::string_view text);
+
 // Returns whether a text means yes, such as "clicked", or no. Nothing: it has no known meaning.
 std::optional<bool> MeaningOf(const std::string& text);
 

@@ -263,6 +263,23 @@ std::string ExampleOf(const DataSample& sample, size_t column) {
   return sample.kept.size() == 0 ? "" : Quoted(sample.kept.Cell(0, column));
 }
 
+// Returns a value of the interactions and one of the items, if possible of an equal number.
+std::pair<std::string, std::string> ExamplesOf(const DataSample& sample, const DataSample& items,
+                                               const Overlap& columns) {
+  std::unordered_map<std::string_view, size_t> rows;  // Number of an item -> its row.
+  for (size_t row = 0; row < items.kept.size(); ++row) {
+    rows.emplace(NumberOf(items.kept.Cell(row, columns.of_items)), row);
+  }
+  for (size_t row = 0; row < sample.kept.size(); ++row) {
+    const std::string_view own = sample.kept.Cell(row, columns.of_interactions);
+    const auto equal = rows.find(NumberOf(own));
+    if (equal == rows.end()) continue;
+    const std::string_view other = items.kept.Cell(equal->second, columns.of_items);
+    if (other != own) return {Quoted(own), Quoted(other)};
+  }
+  return {ExampleOf(sample, columns.of_interactions), ExampleOf(items, columns.of_items)};
+}
+
 // Finds the items' ids. A column with their name, or with that of an item, is no other's ids.
 // wanted: column that --item names.
 StatusOr<Overlap> FindItem(const RetrievalOptions& options, const DataSample& sample,
@@ -305,12 +322,13 @@ StatusOr<Overlap> FindItem(const RetrievalOptions& options, const DataSample& sa
         options.items, ": no column has distinct values that a column of ", options.interactions,
         " has, too; give both files the same ids, one row an item, or name the column by --item"));
   }
+  const auto [own, other] = ExamplesOf(sample, items, example);
   return absl::InvalidArgumentError(absl::StrCat(
       options.interactions, ": column ", Quoted(sample.header[example.of_interactions]), " has ",
-      ExampleOf(sample, example.of_interactions), ", and ", options.items, " has ",
-      ExampleOf(items, example.of_items), " in column ", Quoted(items.header[example.of_items]),
-      ", and few values are in both; write the ids of both files alike, or name another column by "
-      "--item"));
+      own, ", ", options.items, " has ", other, " in column ",
+      Quoted(items.header[example.of_items]),
+      ", and few values of the rows are items. Write the "
+      "ids of both files alike, add the missing items, or name another column by --item"));
 }
 
 // Returns the items that were looked at.
@@ -443,6 +461,19 @@ Status GuessTime(const RetrievalOptions& options, const DataSample& sample,
   return absl::OkStatus();
 }
 
+// Returns whether the cells are a few texts, such as kinds of events.
+bool HasFewTexts(const ColumnProfile& profile) {
+  constexpr size_t kMost = 10;
+  return !profile.is_numeric() && !profile.has_many_values && profile.values.size() <= kMost;
+}
+
+// Returns the text that means yes, or any. Requires a text.
+const std::string& LikelyPositive(const ColumnProfile& profile) {
+  const auto yes = std::ranges::find_if(
+      profile.values, [](const auto& value) { return MeaningOf(value.first).value_or(false); });
+  return (yes == profile.values.end() ? profile.values.begin() : yes)->first;
+}
+
 // Returns why a column of interactions has no role.
 std::string WhyLeftOut(const DataSample& sample, size_t column, bool has_items,
                        const RetrievalGuess& guess) {
@@ -456,6 +487,9 @@ std::string WhyLeftOut(const DataSample& sample, size_t column, bool has_items,
   if (!has_items && RankOf(name, kItemWords)) {
     return absl::StrCat("left out; as the item: --item ", ShellWord(name));
   }
+  if (HasWord(name, kTimeWords) && !TimeRule::Find(sample, column)) {
+    return "left out: its values cannot be read as times";
+  }
   if (HasWord(name, kTimeWords) || GuessDates(name, profile)) {
     return absl::StrCat("left out; as the time: --time ", ShellWord(name));
   }
@@ -464,19 +498,26 @@ std::string WhyLeftOut(const DataSample& sample, size_t column, bool has_items,
     return "left out: it describes the items; their file can have it";
   }
   const std::string why = "left out: it differs between the rows of a user";
+  if (HasFewTexts(profile) && !CanBeLabel(profile)) {
+    return absl::StrCat(why, "; as the label: --label ", ShellWord(name), " --positive ",
+                        ShellWord(LikelyPositive(profile)));
+  }
   if (!CanBeLabel(profile) || NamesIds(name)) return why;
   return absl::StrCat(why, "; as the label: --label ", ShellWord(name));
 }
 
 // Returns whether a column that is left out looks as if it told which rows are positives.
 bool MayBeLabel(const std::string& name, const ColumnProfile& profile) {
-  if (!CanBeLabel(profile) || NamesIds(name) || NamesProperty(name) || HasWord(name, kTimeWords) ||
-      NamesHistory(name)) {
+  if (NamesIds(name) || NamesProperty(name) || HasWord(name, kTimeWords) || NamesHistory(name)) {
     return false;
   }
   if (profile.has_many_values || profile.values.size() < 2) return false;
   if (profile.is_numeric()) return profile.least <= 0 && profile.greatest > 0;
-  return YesOf(profile.values.begin()->first, std::next(profile.values.begin())->first).has_value();
+  if (profile.values.size() == 2) {
+    return YesOf(profile.values.begin()->first, std::next(profile.values.begin())->first)
+        .has_value();
+  }
+  return HasFewTexts(profile) && MeaningOf(LikelyPositive(profile)).value_or(false);
 }
 
 // Sets what options make of columns, of the interactions, the items or both.

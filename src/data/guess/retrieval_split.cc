@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "data/guess/data_sample.h"
 #include "data/guess/part_file.h"
 #include "data/guess/quoted_yaml.h"
 #include "data/guess/retrieval_guess.h"
@@ -133,13 +134,6 @@ std::string ItemHeader(const RetrievalGuess& guess) {
   return header;
 }
 
-// Returns an id without what can differ between two texts of one number, such as 7 of 007 and 7.0.
-std::string_view NumberOf(std::string_view id) {
-  id = IntegerText(id).value_or(id);
-  while (id.size() > 1 && id.starts_with('0')) id.remove_prefix(1);
-  return id;
-}
-
 // Returns an error if most rows have items that the file of items lacks.
 // unknown: the first such item.
 Status CheckItemsAreKnown(const RetrievalCounts& counts, const RetrievalOptions& options,
@@ -198,8 +192,8 @@ StatusOr<RetrievalCounts> SplitRetrieval(const RetrievalGuess& guess,
       return absl::InvalidArgumentError(
           absl::StrCat(options.interactions, ": row ", number + 1, ": the weight ",
                        Quoted(cells[guess.weight->source]),
-                       " is no number of at least 0; correct it, or leave the weights out by "
-                       "--skip"));
+                       " is no number of at least 0; correct it, or leave them out by --skip ",
+                       ShellWord(guess.notes[guess.weight->source].name)));
     }
     if (item.empty() || user.empty()) {
       ++(user.empty() ? counts.without_user : counts.without_item);

@@ -385,6 +385,9 @@ TEST_CASE("The item is the column that is named so, or an error tells both forms
   };
   const Files padded(rows_of("0"), items_of(""));
   CHECK_THAT(padded.Error(), Contains("column 'item' has '0") && Contains("--item"));
+  const std::string error = padded.Error();
+  const std::string number = error.substr(error.find(" has '0") + 7, 2);
+  CHECK_THAT(error, Contains("items.csv has '" + number.substr(0, number.find('\''))));
 
   // Counts of texts do not tell 7.0 from 7, and the rows do.
   const Files decimal(rows_of(""), items_of(".0"));
@@ -467,6 +470,9 @@ TEST_CASE("Each column has a note, and options choose features", "[guess]") {
   CHECK_THAT(guess.notes[3].reason, Contains("--label action"));
   REQUIRE(guess.warnings.size() == 3);
   CHECK_THAT(guess.warnings[1], Contains("--label action"));
+  const RetrievalGuess events = Files(RowsWith("event", Cycle({"view", "cart", "buy"}))).Guess();
+  CHECK_THAT(events.notes[2].reason, Contains("--label event --positive buy"));
+  CHECK_THAT(events.warnings.at(0), Contains("--label event"));
   files.options.skip = {"plays,action,x"};
   CHECK(files.Guess().warnings.empty());
   CHECK_THAT(files.Guess().notes[2].reason, Equals("left out: --skip"));
@@ -511,7 +517,8 @@ TEST_CASE("Bad weights are errors", "[guess]") {
   const std::string bad = GENERATE("-1", "heavy");
   const Files files(RowsWith("weight", [&](int row) { return row == 4 ? bad : "2"; }));
   const auto counts = SplitRetrieval(files.Guess(), files.options, files.Parts());
-  CHECK_THAT(std::string(counts.status().message()), Contains("row 5: the weight '" + bad + "'"));
+  CHECK_THAT(std::string(counts.status().message()),
+             Contains("row 5: the weight '" + bad + "'") && Contains("--skip weight"));
 }
 
 }  // namespace
