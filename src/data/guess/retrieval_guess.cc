@@ -33,6 +33,8 @@ const Words kItemWords = {"item",   "product", "movie", "article", "song",  "tra
                           "game",   "listing", "iid",   "content"};
 const Words kTimeWords = {"time", "timestamp", "date", "datetime", "ts", "day", "created"};
 const Words kWeightWords = {"weight"};
+const Words kEventWords = {"event",     "action",      "behavior", "behaviour",
+                           "behaviors", "interaction", "activity"};
 
 bool HasWord(const std::string& name, const Words& words) {
   return std::ranges::any_of(WordsOf(name), [&](const std::string& word) {
@@ -401,8 +403,12 @@ Status GuessPositives(const RetrievalOptions& options, const DataSample& sample,
     roles.Take(*label);
   }
   const std::string& name = sample.header[*label];
-  SIMURGH_ASSIGN_OR_RETURN(guess.positives,
-                           PositiveRule::Find(name, sample.columns[*label], options.positive));
+  auto rule = PositiveRule::Find(name, sample.columns[*label], options.positive);
+  if (!rule.ok() && !sample.is_whole) {
+    return Annotate(rule.status(), absl::StrCat(options.interactions, ": in its first ",
+                                                sample.rows, " rows (--sample reads more)"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(guess.positives, std::move(rule));
   guess.label = {.source = *label,
                  .name = names.Of(name),
                  .reason = absl::StrCat("label: ", guess.positives.reason())};
@@ -508,7 +514,9 @@ std::string WhyLeftOut(const DataSample& sample, size_t column, bool has_items,
 
 // Returns whether a column that is left out looks as if it told which rows are positives.
 bool MayBeLabel(const std::string& name, const ColumnProfile& profile) {
-  if (NamesIds(name) || NamesProperty(name) || HasWord(name, kTimeWords) || NamesHistory(name)) {
+  const bool is_event = HasWord(name, kEventWords);
+  if (NamesIds(name) || HasWord(name, kTimeWords) || NamesHistory(name) ||
+      (NamesProperty(name) && !is_event)) {
     return false;
   }
   if (profile.has_many_values || profile.values.size() < 2) return false;
@@ -517,7 +525,7 @@ bool MayBeLabel(const std::string& name, const ColumnProfile& profile) {
     return YesOf(profile.values.begin()->first, std::next(profile.values.begin())->first)
         .has_value();
   }
-  return HasFewTexts(profile) && MeaningOf(LikelyPositive(profile)).value_or(false);
+  return HasFewTexts(profile) && (is_event || MeaningOf(LikelyPositive(profile)).value_or(false));
 }
 
 // Sets what options make of columns, of the interactions, the items or both.

@@ -337,6 +337,13 @@ TEST_CASE("Numbers above a limit are positives, and zero never is", "[guess]") {
     CHECK_FALSE(guess.positives.IsPositive(missing));
 }
 
+TEST_CASE("An error about labels tells how many rows were looked at", "[guess]") {
+  Files files(RowsWith("label", [](int row) { return row < 1'000 ? "0" : "1"; }));
+  CHECK(files.Guess().label);
+  files.options.sample_rows = 500;
+  CHECK_THAT(files.Error(), Contains("all are 0") && Contains("first 500 rows (--sample"));
+}
+
 TEST_CASE("Labels of an unknown meaning need --positive", "[guess]") {
   CHECK_THAT(Files(RowsWith("label", Cycle({"blue", "red"}))).Error(),
              Contains("'blue', 'red'") && Contains("--positive"));
@@ -473,6 +480,8 @@ TEST_CASE("Each column has a note, and options choose features", "[guess]") {
   const RetrievalGuess events = Files(RowsWith("event", Cycle({"view", "cart", "buy"}))).Guess();
   CHECK_THAT(events.notes[2].reason, Contains("--label event --positive buy"));
   CHECK_THAT(events.warnings.at(0), Contains("--label event"));
+  const RetrievalGuess kinds = Files(RowsWith("event_type", Cycle({"a", "b", "c"}))).Guess();
+  CHECK_THAT(kinds.warnings.at(0), Contains("--label event_type"));
   files.options.skip = {"plays,action,x"};
   CHECK(files.Guess().warnings.empty());
   CHECK_THAT(files.Guess().notes[2].reason, Equals("left out: --skip"));
