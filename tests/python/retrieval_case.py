@@ -227,7 +227,7 @@ def check_bad_input(model):
 
 def check_recommend():
     """Answers are those of the server."""
-    model = simurgh.Model("shop-model-False", version="latest")
+    model = simurgh.Model("shop-model-False", version="best")
     users = ["u1", "u7", "stranger", "u149"]
     best = model.recommend({"user": users}, 3)[0][0]
     queries = [(10, [], None), (ITEMS + 9, [], None), (5, [*best, "unknown"], None), (20, [], {"kind": ["k1", "k2"]}),
