@@ -131,7 +131,7 @@ if $bootstrap; then
   make_python || echo "build/python could not be made; tests that need it are skipped"
 fi
 # Minutes of a build and its tests without a compiler cache, on two slow cores.
-declare -A needed=([asan]=30 [tsan]=20 [avx2]=4)
+declare -A needed=([asan]=34 [tsan]=22 [avx2]=4)
 # has_time NAME: whether it would end in time. Else reports it as skipped.
 has_time() {
   local need=${needed[$1]-0} used=$((SECONDS / 60))
