@@ -357,7 +357,7 @@ void PrintRoles(const RetrievalGuess& guess, const InitOptions& options) {
 // Prints what the written files have, and what they lack.
 void PrintRetrievalCounts(const RetrievalCounts& counts, const InitOptions& options,
                           const RetrievalFiles& files) {
-  constexpr uint64_t kMuch = 10;  // One of so many rows or items is worth a remark.
+  constexpr uint64_t kMuch = 10;  // One of this many rows or items is worth a remark.
   std::cout << options.data << ": " << counts.rows << " rows, " << counts.positives
             << " of them positives, of " << counts.users << " users\n";
   const auto left_out = [](uint64_t rows, const std::string& why) {

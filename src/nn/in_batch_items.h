@@ -37,8 +37,9 @@ struct InBatchItems {
 
 // Returns the items of the own batch, or with step.gather of all ranks' batches.
 //
-// labels: at least (B). vectors: of the own items, (B, D); D may be 0. all_vectors: returns memory
-// for the vectors of so many items, which become those of all ranks. Called only with step.gather.
+// labels: at least (B). vectors: of the own items, (B, D); D may be 0. all_vectors: gets a
+// number of items, and returns memory for their vectors, which become those of all ranks. It is
+// called only with step.gather.
 // Errors: those of step.gather.
 StatusOr<InBatchItems> GatherItems(
     std::span<const float> labels, MatrixView<const float> vectors, const RankStep& step,
@@ -65,7 +66,7 @@ class LeftOut {
   std::span<const uint32_t> PositivesOf(size_t sample) const {
     return positives_.of(users_[sample]);
   }
-  // Returns those of all users, one behind the other.
+  // Returns PositivesOf() of all users, joined.
   std::span<const uint32_t> positives() const { return positives_.values(); }
 
   // Calls leave_out(j) for the samples j, not for i itself. Can repeat one.

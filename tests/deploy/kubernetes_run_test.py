@@ -25,7 +25,7 @@ def run(*words):
 
 
 def isolate():
-    """Goes on in namespaces of its own, where names and networks are nobody else's."""
+    """Goes on in namespaces of its own, which no other process shares."""
     if os.environ.get(INSIDE):
         return
     for tool in ("ip", "nsenter", "unshare"):

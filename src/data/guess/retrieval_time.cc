@@ -10,7 +10,7 @@
 namespace simurgh {
 
 std::optional<TimeRule> TimeRule::Find(const DataSample& sample, size_t column) {
-  constexpr uint64_t kMost = 100;  // One of so many cells may be unreadable.
+  constexpr uint64_t kMost = 100;  // One of this many cells may be unreadable.
   const ColumnProfile& profile = sample.columns[column];
   const OtherDates dates = FindOtherDates(sample.kept, column, profile);
   TimeRule rule;

@@ -46,11 +46,11 @@ size_t TwoTowerRows(uint64_t step);
 struct TwoTowerRun {
   size_t skipped = 0;  // Steps that are not finite.
   std::vector<double> losses;
-  std::vector<float> predictions;         // Of all steps.
-  std::vector<float> embedding_gradient;  // Of all steps.
+  std::vector<float> predictions;         // Predictions of all steps.
+  std::vector<float> embedding_gradient;  // Gradients of all steps.
   std::vector<float> parameters;
   std::vector<float> state;
-  std::vector<float> outputs;  // Of a batch after the last step.
+  std::vector<float> outputs;  // Outputs for a batch after the last step.
   std::vector<float> vectors;  // What the last tower read of it.
 };
 

@@ -194,7 +194,7 @@ TEST_CASE("A graph finds items beside many with one vector") {
   constexpr size_t kItems = 3'000;
   constexpr size_t kBest = 20;
   std::vector<float> vectors = RandomVectors(random, kItems * kDim);
-  // As of items that the model has not seen.
+  // Items that a model has not seen have one vector.
   for (size_t item = 0; item < kItems; ++item) {
     if (item % 3 != 0) std::copy_n(vectors.begin(), kDim, vectors.begin() + item * kDim);
   }
