@@ -51,7 +51,7 @@ def check_built_in():
     raises(simurgh.InvalidError, lambda: model.predict(rows.drop("age")), "age")
     raises(simurgh.InvalidError, lambda: model.predict("rows.csv"), "__arrow_c_stream__")
     raises(simurgh.InvalidError, lambda: simurgh.Model("nothing-here"), "nothing-here")
-    raises(simurgh.InvalidError, lambda: simurgh.Model("adult-model", version="best"), "best")
+    raises(simurgh.InvalidError, lambda: simurgh.Model("adult-model", version="newest"), "newest")
     expect(len(model.predict(rows.head(0))) == 0, "no rows")
 
     # A bad row has no prediction; the others have theirs.

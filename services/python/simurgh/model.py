@@ -77,9 +77,9 @@ class Model:
         model = simurgh.Model("clicks-model")
         probabilities = model.predict(frame)
 
-    path: the model's folder. version: "latest" or a step; None: the best checkpoint, or else the newest. follow: changes
-    over to later ones of this kind, as `simurgh serve` does; a call uses one version. Calls are an InvalidError
-    while that has other inputs or labels than the first one. overrides: texts "key=value",
+    path: the model's folder. version: "latest" or a step; None or "best": the best checkpoint, or else the newest.
+    follow: changes over to later ones of this kind, as `simurgh serve` does; a call uses one version. Calls are an
+    InvalidError while that has other inputs or labels than the first one. overrides: texts "key=value",
     for vocabularies that are elsewhere. allow_plugins: runs the plug-ins, native code, that the model names.
     rows: "memory"; "mapped", for rows that stay in their files; or the addresses of processes row-server, "HOST:PORT,...",
     in the order of their --index. row_precision: "f32", as the model stores them; "bf16" or "int8", in memory or as they
