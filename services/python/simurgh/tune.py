@@ -404,6 +404,9 @@ class Search:
                 log = self._folder_of(failed[0].number).with_suffix(".log")
                 raise Error(f"all {len(failed)} trials failed; the first one: {failed[0].user_attrs['reason']}; {log} has more")
             raise Error(f"{self.folder}: no trial was trained to its end; give more --trials or --minutes")
+        # A search that was killed may have ended a trial without the removal of its model.
+        for number in {trial.number for trial in self.study.trials} - {best.number}:
+            shutil.rmtree(self._folder_of(number), ignore_errors=True)
         from ._document import Document
         from ._tune_page import page
 
