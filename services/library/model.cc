@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "retrieval/item_catalog.h"
 #include "retrieval/item_vectors.h"
