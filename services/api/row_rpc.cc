@@ -1,6 +1,7 @@
 #include "services/api/row_rpc.h"
 
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -259,8 +260,10 @@ SaveProgress Decode(const wire::SaveRowsResponse& response) {
                         .rows = response.rows(),
                         .all_rows = response.all_rows(),
                         .bytes = response.bytes()};
-  if (response.evicted() != nullptr) {
-    progress.evicted.assign(response.evicted()->begin(), response.evicted()->end());
+  if (const auto* evicted = response.evicted(); evicted != nullptr && evicted->size() > 0) {
+    // Copied as bytes: the verifier lets the words of a forged vector lie unaligned.
+    progress.evicted.resize(evicted->size());
+    std::memcpy(progress.evicted.data(), evicted->Data(), evicted->size() * sizeof(uint64_t));
   }
   if (response.files() == nullptr) return progress;
   for (const auto* file : *response.files()) {

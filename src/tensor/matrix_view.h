@@ -42,7 +42,7 @@ class MatrixView {
   // Columns [first, first + count).
   MatrixView Columns(size_t first, size_t count) const {
     SIMURGH_CHECK_LE(first + count, columns_);
-    return MatrixView(data_ + first, rows_, count, stride_);
+    return MatrixView(rows_ == 0 ? data_ : data_ + first, rows_, count, stride_);
   }
 
   // Rows [first, first + count).

@@ -227,13 +227,15 @@ void RunSaveProgress(Input input) {
   if (response.table == nullptr) return;
   const SaveProgress progress = api::Decode(*response.table);
   const Received<api::wire::SaveRowsResponse> again(api::Encode(progress));
-  SIMURGH_CHECK(api::Decode(*again.table).files == progress.files);
+  const SaveProgress copy = api::Decode(*again.table);
+  SIMURGH_CHECK(copy.files == progress.files && copy.evicted == progress.evicted);
 }
 
 std::vector<Bytes> SaveProgressSeeds() {
   return {MetadataOf(api::Encode(SaveProgress{.rows = 3, .all_rows = 9, .bytes = 700})),
           MetadataOf(api::Encode(SaveProgress{
-              .done = true, .rows = 9, .all_rows = 9, .files = {{"rows/t/0", 100, 77}}}))};
+              .done = true, .rows = 9, .all_rows = 9, .files = {{"rows/t/0", 100, 77}}})),
+          MetadataOf(api::Encode(SaveProgress{.done = true, .rows = 9, .evicted = {2, 5}}))};
 }
 
 }  // namespace
