@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/matmul.h"
+#include "nn/cpu/softmax_row.h"
 
 namespace simurgh::cpu {
 namespace {
@@ -19,24 +20,6 @@ AlignedBuffer& Grown(AlignedBuffer& memory, size_t floats) {
 
 MatrixView<float> MatrixOf(AlignedBuffer& memory, size_t rows, size_t columns) {
   return {reinterpret_cast<float*>(Grown(memory, rows * columns).data()), rows, columns};
-}
-
-// Replaces the scores of sample `own` by their gradient for a loss of `factor` times the cross
-// entropy. Returns the cross entropy. A score of minus infinity does not compete.
-double CrossEntropyRow(size_t own, double factor, std::span<float> scores) {
-  const float largest = std::ranges::max(scores);
-  double sum = 0;
-  const double own_score = double{scores[own]} - double{largest};
-  for (float& score : scores) {
-    score = std::exp(score - largest);
-    sum += double{score};
-  }
-  // The own term last: a share near 1 would cancel.
-  const double others = sum - double{scores[own]};
-  const double scale = factor / sum;
-  for (float& score : scores) score = static_cast<float>(double{score} * scale);
-  scores[own] = static_cast<float>(-factor * (others / sum));
-  return std::log(sum) - own_score;
 }
 
 }  // namespace
@@ -96,9 +79,7 @@ StatusOr<double> InBatchSoftmax::Loss(MatrixView<const float> vectors,
         std::ranges::fill(row, 0.0F);
         return;
       }
-      for (size_t j = 0; j < count; ++j) {
-        row[j] = static_cast<float>(double{row[j]} * inverse - double{corrections[j]});
-      }
+      CorrectScores(static_cast<float>(inverse), corrections, row);
       left_out.ForEach(all.own + i,
                        [&](size_t j) { row[j] = -std::numeric_limits<float>::infinity(); });
       const double slope = factor * inverse / static_cast<double>(gradient_divisor);
