@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 
@@ -133,6 +134,12 @@ std::vector<BlockSpace::Range> BlockSpace::TakeIdle(uint64_t keep) {
   return idle;
 }
 
+BlockSpace::Range WholePages(BlockSpace::Range range, uint64_t page_bytes) {
+  const uint64_t first = (range.offset + page_bytes - 1) / page_bytes * page_bytes;
+  const uint64_t end = (range.offset + range.length) / page_bytes * page_bytes;
+  return {first, first < end ? end - first : 0};
+}
+
 StatusOr<std::shared_ptr<OutgoingRegion>> OutgoingRegion::Create(uint64_t bytes) {
   const uint64_t size = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   SIMURGH_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::Create("simurgh-rpc-payload", size));
@@ -239,9 +246,12 @@ bool OutgoingRegion::Trim(uint64_t keep) {
   if (closed_) return false;  // The peer may still read free blocks.
   Reclaim();
   const bool was_needed = space_.peak_bytes() != 0;
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   for (const BlockSpace::Range& idle : space_.TakeIdle(keep)) {
+    // madvise() rounds a length up, and would release bytes of the next block.
+    const BlockSpace::Range pages = WholePages(idle, page_bytes);
     // Best effort: if it fails, the pages stay.
-    (void)::madvise(memory_.mapping.data() + idle.offset, idle.length, MADV_REMOVE);
+    (void)::madvise(memory_.mapping.data() + pages.offset, pages.length, MADV_REMOVE);
   }
   return was_needed;
 }

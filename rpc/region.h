@@ -119,6 +119,10 @@ class BlockSpace {
   uint64_t touched_end_ = 0;  // Pages from this offset on do not exist yet.
 };
 
+// The part of a range that is whole pages of the system; its length is 0 if there is none. A page
+// of the system may be larger than kPageBytes: 64-bit ARM also has pages of 64 KiB.
+BlockSpace::Range WholePages(BlockSpace::Range range, uint64_t page_bytes);
+
 // This end's memory that one peer can read: blocks for segments, and the segments that are lent.
 //
 // A block is in use while it has an owner or is lent. The peer returns a lent segment, at the

@@ -303,6 +303,29 @@ TEST_CASE("idle pages are released to the system") {
   CHECK(ResidentBytes(ends.file) == 8 * kPageBytes);
 }
 
+TEST_CASE("released pages hold no byte of another block, whatever the size of a page") {
+  CHECK(WholePages({65'536, 131'072}, 65'536) == BlockSpace::Range{65'536, 131'072});
+  CHECK(WholePages({65'536, 4'096}, 65'536).length == 0);
+  CHECK(WholePages({61'440, 8'192}, 65'536).length == 0);
+  CHECK(WholePages({4'096, 200'000}, 65'536) == BlockSpace::Range{65'536, 131'072});
+  const uint64_t seed = Catch::rngSeed();
+  INFO("seed " << seed);
+  Random random(seed);
+  for (int i = 0; i < 1'000; ++i) {
+    const uint64_t page = uint64_t{4'096} << random.Below(5);
+    const BlockSpace::Range range{random.Below(1'000) * kPageBytes,
+                                  (1 + random.Below(1'000)) * kPageBytes};
+    const auto [first, length] = WholePages(range, page);
+    REQUIRE(first % page == 0);
+    REQUIRE(length % page == 0);
+    // Fewer than two pages stay, one at each end.
+    REQUIRE(length + 2 * page > range.length);
+    if (length == 0) continue;
+    REQUIRE(first >= range.offset);
+    REQUIRE(first + length <= range.offset + range.length);
+  }
+}
+
 // Whether the function kills a child process.
 template <typename Function>
 bool Faults(Function function) {
