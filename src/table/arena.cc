@@ -24,7 +24,7 @@ namespace simurgh {
 namespace {
 
 constexpr uint64_t kCacheLine = 64;
-constexpr uint64_t kPage = 4096;
+const auto kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));  // 64 KiB on some 64-bit ARM.
 
 // The error of a failed reservation, from errno.
 Status NoAddressSpace(uint64_t bytes) {
