@@ -14,21 +14,23 @@
 namespace simurgh {
 namespace {
 
-void SkipWithoutPopulate() {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
-  const bool populates = madvise(memory, page, MADV_POPULATE_WRITE) == 0;
-  munmap(memory, page);
-  if (!populates) SIMURGH_SKIP("MADV_POPULATE_WRITE needs Linux 5.14");
-}
-
 size_t ResidentPages(std::byte* first, uint64_t bytes) {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(bytes / page);
   REQUIRE(mincore(first, bytes, resident.data()) == 0);
   return static_cast<size_t>(
       std::ranges::count_if(resident, [](unsigned char flags) { return (flags & 1) != 0; }));
+}
+
+// An emulator of another processor may accept the request and ignore it.
+void SkipWithoutPopulate() {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  const bool populates = madvise(memory, page, MADV_POPULATE_WRITE) == 0 &&
+                         ResidentPages(static_cast<std::byte*>(memory), page) == 1;
+  munmap(memory, page);
+  if (!populates) SIMURGH_SKIP("MADV_POPULATE_WRITE needs Linux 5.14, and no emulator");
 }
 
 TEST_CASE("accepted ranges become resident, and nothing else") {
