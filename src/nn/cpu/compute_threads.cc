@@ -33,9 +33,12 @@ void KeepOneDnnOnThisThread() { omp_set_num_threads(1); }
 // virtual machine an idle processor takes longer to wake.
 constexpr int kSpins = 500;
 
+// Waits some cycles, in which the other thread of the core may work.
 void Relax() {
 #if defined(__x86_64__)
   _mm_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");  // YIELD does not wait on most processors.
 #endif
 }
 
