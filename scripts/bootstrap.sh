@@ -4,12 +4,13 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/bootstrap.sh [--tests] [--bench] [--arrow] [--check]
+Usage: scripts/bootstrap.sh [--tests] [--bench] [--arrow] [--arm64] [--check]
 
 Installs the missing Debian 12 packages for building and testing.
 
   --tests  also install PyTorch, Slurm and more, for tests with other programs: 650 MB
   --arrow  also get Arrow C++ from PyPI, 75 MB, into build/arrow, for the module that reads Parquet
+  --arm64  also install QEMU, and unpack the libraries for 64-bit ARM into build/arm64-sysroot, for the preset arm64
   --bench  also install peers and load generators of the benches
   --check  install nothing; list missing packages and exit with 1 if there are any
   --help   print this text
@@ -63,6 +64,11 @@ BENCH_PACKAGES=(
   wrk libb64-0d python3-venv libpython3.11
 )
 
+ARM64_PACKAGES=(
+  # Unpacks packages of another processor with what they depend on; runs their programs.
+  mmdebstrap qemu-user-static
+)
+
 fail() {
   echo "bootstrap: $*" >&2
   exit 1
@@ -92,6 +98,34 @@ get_arrow() {
   echo "${ARROW[*]}" >"$made"
 }
 
+# The packages of PACKAGES that programs are compiled with, and those of the C++ library, for 64-bit ARM. They are
+# unpacked, not installed: most cannot be installed next to those of this machine.
+get_arm64() {
+  local folder package sysroot=(libstdc++-12-dev)
+  folder=$(realpath --no-symlinks "$(dirname "$0")/..")/build/arm64-sysroot
+  for package in "${PACKAGES[@]}"; do
+    case $package in
+      libclang-rt-*) ;;
+      lib*-dev | libgomp1 | *-cpp-dev | nlohmann-json3-dev | zlib1g-dev | catch2) sysroot+=("$package") ;;
+    esac
+  done
+  [[ -f $folder/version && $(<"$folder/version") == "${sysroot[*]}" ]] && return
+  echo "bootstrap: unpacking ${#sysroot[@]} packages for arm64, and those that they need, into $folder"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  mmdebstrap --quiet --variant=extract --skip=check/qemu --architectures=arm64 --include="${sysroot[*]}" bookworm "$folder" ||
+    fail "mmdebstrap could not unpack the packages; it needs the network and 1 GB in $(dirname "$folder")"
+  # The names of linked files begin at the sysroot, not at the root of this machine.
+  local link target
+  while read -r link; do
+    target=$(readlink "$link")
+    ln --symbolic --force --no-dereference --relative "$folder$target" "$link"
+  done < <(find "$folder/usr" "$folder/lib" -lname '/*')
+  rm -rf "$folder"/var/cache/apt "$folder"/var/lib/apt "$folder"/usr/share/doc
+  echo "${sysroot[*]}" >"$folder/version"
+}
+
+arm64=false
 arrow=false
 check_only=false
 for argument in "$@"; do
@@ -99,6 +133,7 @@ for argument in "$@"; do
     --tests) PACKAGES+=("${TEST_PACKAGES[@]}") ;;
     --bench) PACKAGES+=("${BENCH_PACKAGES[@]}") ;;
     --arrow) arrow=true; PACKAGES+=(python3-venv) ;;
+    --arm64) arm64=true; PACKAGES+=("${ARM64_PACKAGES[@]}") ;;
     --check) check_only=true ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -113,6 +148,7 @@ mapfile -t missing < <(missing_packages)
 if ((${#missing[@]} == 0)); then
   echo "bootstrap: all ${#PACKAGES[@]} packages are installed"
   ! $arrow || $check_only || get_arrow
+  ! $arm64 || $check_only || get_arm64
   exit 0
 fi
 if $check_only; then
@@ -143,3 +179,4 @@ if [[ -d /run/systemd/system ]]; then
   done
 fi
 ! $arrow || get_arrow
+! $arm64 || get_arm64

@@ -8,8 +8,10 @@ usage() {
 Usage: scripts/build.sh [PRESET] [TARGET...]
        scripts/build.sh wheel
 
-Builds the targets (default: all) of a preset into build/PRESET. Presets: release (the default), cuda, debug,
-asan, tsan. A terminal shows the progress in one line, a pipe in one line every ten per cent.
+Builds the targets (default: all) of a preset into build/PRESET. Presets: release (the default), cuda, arm64,
+debug, asan, tsan. A terminal shows the progress in one line, a pipe in one line every ten per cent.
+
+arm64 is for 64-bit ARM. Get its libraries before, by scripts/bootstrap.sh --arm64. scripts/arm64.sh runs its programs.
 
 wheel builds the preset release and packs programs, library and Python package into build/wheel/*.whl. Get Arrow before,
 by scripts/bootstrap.sh --arrow: without it the wheel does not read Parquet.

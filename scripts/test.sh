@@ -21,7 +21,8 @@ failed.
   --no-bootstrap   install no packages, neither of Debian nor of tests/requirements.txt
   --help           print this text
 
-The asan build omits tests with the label no_asan, the tsan build those with no_tsan. Style tests run in the first
+The asan build omits tests with the label no_asan, the tsan build those with no_tsan. Tests of arm64 run
+by QEMU: those of the labels unit and property, or of --label, without those with no_arm64. Style tests run in the first
 build only.
 TEXT
 }
@@ -69,11 +70,13 @@ names_of() {
 test_preset() {
   local preset=$1 first=$2
   local select=()
-  [[ -n $label ]] && select+=(--label-regex "$label")
+  local labels=$label
+  [[ $preset != arm64 ]] || labels=${label:-'^(unit|property)$'}
+  [[ -n $labels ]] && select+=(--label-regex "$labels")
   local leave_out=()
   $first || leave_out+=(style)
   case "$preset" in
-    asan | tsan) leave_out+=("no_$preset") ;;
+    asan | tsan | arm64) leave_out+=("no_$preset") ;;
   esac
   ((${#leave_out[@]} > 0)) && select+=(--label-exclude "^($(IFS='|'; echo "${leave_out[*]}"))\$")
 
@@ -86,9 +89,9 @@ test_preset() {
     ! $first
     return
   fi
-  # A sanitizer build is slow: only what runs. A test has the name of its program.
+  # These builds are slow: only what runs. A test has the name of its program.
   case "$preset" in
-    asan | tsan)
+    asan | tsan | arm64)
       mapfile -t targets < <(printf '%s\n' "${tests[@]}" | grep -v '^style_')
       echo "$preset: left out, label no_$preset:" $(names_of "$preset" --label-regex "^no_$preset\$")
       ;;
@@ -100,12 +103,13 @@ test_preset() {
 
 # run_tests PRESET OPTION...: runs CTest with the options and adds up its results.
 run_tests() {
-  local preset=$1 results="build/$1/test-results.xml" outcome=0
+  local preset=$1 results="build/$1/test-results.xml" outcome=0 on_arm64=()
   shift
+  [[ $preset != arm64 ]] || on_arm64=(scripts/arm64.sh)
   rm -f "$results"
   # One more than there are cores: tests with daemons wait much of their time.
-  ctest --test-dir "build/$preset" --no-tests=error --output-on-failure --parallel "$(($(nproc) + 1))" \
-    --output-junit "$PWD/$results" "$@" || outcome=$?
+  "${on_arm64[@]}" ctest --test-dir "build/$preset" --no-tests=error --output-on-failure \
+    --parallel "$(($(nproc) + 1))" --output-junit "$PWD/$results" "$@" || outcome=$?
   [[ -f $results ]] || return 1
   local failed_before=$failed
   count_results "$preset" "$results"
@@ -126,7 +130,9 @@ make_python() {
 }
 
 if $bootstrap; then
-  scripts/bootstrap.sh --tests
+  for_arm64=()
+  [[ " ${presets[*]} " != *' arm64 '* ]] || for_arm64=(--arm64)
+  scripts/bootstrap.sh --tests "${for_arm64[@]}"
   scripts/bootstrap.sh --arrow || echo "build/arrow could not be made; tests that need it are skipped"
   make_python || echo "build/python could not be made; tests that need it are skipped"
 fi

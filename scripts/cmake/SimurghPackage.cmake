@@ -25,8 +25,18 @@ set(CPACK_DEBIAN_PACKAGE_DEPENDS adduser)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "${PROJECT_DESCRIPTION}
  Three daemons train models whose embedding tables are larger than a machine: embedding-ps keeps the rows,
  embedding-worker pools them, nn-worker computes the dense network. The program simurgh trains, predicts,
- serves and exports. Needs a processor with AVX2 (x86-64-v3).")
+ serves and exports.")
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION " Needs a processor with AVX2 (x86-64-v3).")
+endif()
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/config/deploy/debian/postinst"
   "${PROJECT_SOURCE_DIR}/config/deploy/debian/prerm" "${PROJECT_SOURCE_DIR}/config/deploy/debian/postrm")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+if(CMAKE_CROSSCOMPILING)
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS OFF)
+  set(CPACK_SIMURGH_READELF "${CMAKE_READELF}")
+  set(CPACK_SIMURGH_BIN_DIR "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/scripts/cmake/CrossPackage.cmake")
+endif()
 include(CPack)
