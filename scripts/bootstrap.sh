@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/bootstrap.sh [--tests] [--bench] [--arrow] [--arm64] [--check]
+Usage: scripts/bootstrap.sh [--tests] [--bench] [--arrow] [--arm64] [--image] [--check]
 
 Installs the missing Debian 12 packages for building and testing.
 
@@ -12,6 +12,7 @@ Installs the missing Debian 12 packages for building and testing.
   --arrow  also get Arrow C++ from PyPI, 75 MB, into build/arrow, for the module that reads Parquet
   --arm64  also install QEMU, and unpack the libraries for 64-bit ARM into build/arm64-sysroot, for the preset arm64
   --bench  also install peers and load generators of the benches
+  --image  also install what scripts/build.sh image needs
   --check  install nothing; list missing packages and exit with 1 if there are any
   --help   print this text
 TEXT
@@ -67,6 +68,11 @@ BENCH_PACKAGES=(
 ARM64_PACKAGES=(
   # Unpacks packages of another processor with what they depend on; runs their programs.
   mmdebstrap qemu-user-static
+)
+
+IMAGE_PACKAGES=(
+  # To make the package, a Debian that has it, and an image of that.
+  buildah dpkg-dev file mmdebstrap
 )
 
 fail() {
@@ -132,6 +138,7 @@ for argument in "$@"; do
   case "$argument" in
     --tests) PACKAGES+=("${TEST_PACKAGES[@]}") ;;
     --bench) PACKAGES+=("${BENCH_PACKAGES[@]}") ;;
+    --image) PACKAGES+=("${IMAGE_PACKAGES[@]}") ;;
     --arrow) arrow=true; PACKAGES+=(python3-venv) ;;
     --arm64) arm64=true; PACKAGES+=("${ARM64_PACKAGES[@]}") ;;
     --check) check_only=true ;;

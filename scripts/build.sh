@@ -7,6 +7,7 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/build.sh [PRESET] [TARGET...]
        scripts/build.sh wheel
+       scripts/build.sh image
 
 Builds the targets (default: all) of a preset into build/PRESET. Presets: release (the default), cuda, arm64,
 debug, asan, tsan. A terminal shows the progress in one line, a pipe in one line every ten per cent.
@@ -16,8 +17,13 @@ arm64 is for 64-bit ARM. Get its libraries before, by scripts/bootstrap.sh --arm
 wheel builds the preset release and packs programs, library and Python package into build/wheel/*.whl. Get Arrow before,
 by scripts/bootstrap.sh --arrow: without it the wheel does not read Parquet.
 
+image builds the preset release and packs it into an OCI image: build/image/simurgh-VERSION.tar. The image has the
+programs and the packages of Debian 12 that they need. Docker, Podman and containerd load it. Needs root or sudo, a
+mirror of Debian, and the tools that scripts/bootstrap.sh --image installs.
+
 Environment:
-  JOBS=N  run N compilers at a time (default: one per core, at most one per 1.5 GiB of free memory)
+  JOBS=N      run N compilers at a time (default: one per core, at most one per 1.5 GiB of free memory)
+  MIRROR=URL  get the packages of the image from this mirror (default: http://deb.debian.org/debian)
 TEXT
 }
 
@@ -63,9 +69,19 @@ show_progress() {
   if [[ -t 1 ]]; then echo; fi
 }
 
+programs=(embedding-ps embedding-worker nn-worker row-server simurgh simurgh-feed)
+case $preset in
+  wheel | image)
+    [[ ${1-} != --help ]] || { usage; exit 0; }
+    (($# == 0)) || { usage >&2; exit 2; }
+    ;;
+esac
+if [[ $preset == image ]]; then
+  config/deploy/image.sh --check
+  "$0" release "${programs[@]}"
+  exec config/deploy/image.sh
+fi
 if [[ $preset == wheel ]]; then
-  (($# == 0)) || { usage >&2; exit 2; }
-  programs=(embedding-ps embedding-worker nn-worker row-server simurgh simurgh-feed)
   "$0" release "${programs[@]}" simurgh_shared
   targets=$(cmake --build --preset release --target help)
   if grep -q '^simurgh_arrow:' <<<"$targets"; then

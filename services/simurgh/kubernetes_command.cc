@@ -125,7 +125,7 @@ ExitCode RunKubernetesCommand(int argc, const char* const* argv) {
   po::options_description options("Options");
   options.add_options()(
       "image", po::value(&pods.image)->value_name("IMAGE"),
-      "run this image (default: simurgh:VERSION); see config/deploy/Containerfile")(
+      "run this image (default: simurgh:VERSION); scripts/build.sh image makes it")(
       "name", po::value(&pods.name)->value_name("NAME"),
       "begin the objects' names with this (default: cluster.name)")(
       "ids", po::value(&ids)->value_name("N|TABLE=N")->composing(),
