@@ -174,7 +174,7 @@ void Spoil(const std::vector<std::string>& files, const ReadPlace& place, size_t
   }
 }
 
-TEST_CASE("Reading continues at every batch of every format") {
+TEST_CASE("Reading continues at every batch of every format", "[minutes]") {
   const Compress compress =
       GENERATE(values<Compress>({Plain, Gzip, Zstd, Parts<Gzip>, Parts<Zstd>}));
   const uint32_t shares = GENERATE(1U, 3U);

@@ -130,7 +130,7 @@ TEST_CASE("without a token, a socket with a path is for its user") {
   constexpr uid_t kNobody = 65'534;
   REQUIRE(::chmod(path.c_str(), 0777) == 0);
   Socket stranger(loop.executor());
-  REQUIRE(::seteuid(kNobody) == 0);
+  if (::seteuid(kNobody) != 0) SIMURGH_SKIP("this user namespace has no other user");
   stranger.connect(asio::local::stream_protocol::endpoint(path));
   REQUIRE(::seteuid(0) == 0);
   Socket friendly(loop.executor());
@@ -151,7 +151,7 @@ TEST_CASE("without a token, a client does not use the socket of another user") {
   const std::string path = UnixPath("foreign");
   const Address address = *ParseAddress("unix://" + path);
   REQUIRE(::chmod(path.substr(0, path.rfind('/')).c_str(), 0777) == 0);
-  REQUIRE(::seteuid(kNobody) == 0);
+  if (::seteuid(kNobody) != 0) SIMURGH_SKIP("this user namespace has no other user");
   const auto listener = Listener::Open(loop.executor(), address);
   REQUIRE(::seteuid(0) == 0);
   REQUIRE(listener.status() == absl::OkStatus());
@@ -168,7 +168,7 @@ TEST_CASE("a local socket of another user is not used") {
   auto listener = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
   REQUIRE(listener.ok());
   const std::string address = (*listener)->address();
-  REQUIRE(::seteuid(kNobody) == 0);
+  if (::seteuid(kNobody) != 0) SIMURGH_SKIP("this user namespace has no other user");
   auto foreign = Listener::OpenLocal(**listener);
   REQUIRE(::seteuid(0) == 0);
   REQUIRE(foreign.ok());
@@ -181,7 +181,7 @@ TEST_CASE("a local socket of another user is not used") {
   const auto name =
       LocalEndpoint(LocalName({asio::ip::make_address("127.0.0.1"), ParseAddress(address)->port}));
   Socket stranger(loop.executor());
-  REQUIRE(::seteuid(kNobody) == 0);
+  if (::seteuid(kNobody) != 0) SIMURGH_SKIP("this user namespace has no other user");
   stranger.connect(name);
   REQUIRE(::seteuid(0) == 0);
   Socket friendly(loop.executor());

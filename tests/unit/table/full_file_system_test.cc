@@ -150,19 +150,20 @@ void RequireEnding(Ending (*run)(const std::string& directory, WhenFull), WhenFu
   CHECK(ending == kAsItShould);
 }
 
-TEST_CASE("a full file system of an arena triggers when_full, not a signal") {
+TEST_CASE("a full file system of an arena triggers when_full, not a signal", "[kernel]") {
   RequireEnding(PullTooMuch, GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop));
 }
 
-TEST_CASE("a file system without room for the first rows is an error at the start") {
+TEST_CASE("a file system without room for the first rows is an error at the start", "[kernel]") {
   RequireEnding(StartTooMuch, WhenFull::kEvict);
 }
 
-TEST_CASE("tables share a full file system according to when_full, each with some rows") {
+TEST_CASE("tables share a full file system according to when_full, each with some rows",
+          "[kernel]") {
   RequireEnding(FillTables, GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop));
 }
 
-TEST_CASE("expired rows are reused when an arena's file system is full") {
+TEST_CASE("expired rows are reused when an arena's file system is full", "[kernel]") {
   RequireEnding(FillAgainWhatExpired, GENERATE(WhenFull::kEvict, WhenFull::kRefuse));
 }
 

@@ -19,7 +19,7 @@ bool Apply(PushWindow& window, uint64_t run, uint32_t rank, uint64_t step) {
   return true;
 }
 
-TEST_CASE("pushes that arrive in any order and several times apply exactly once") {
+TEST_CASE("pushes that arrive in any order and several times apply exactly once", "[minutes]") {
   const uint64_t seed = GENERATE(1, 2, 3);
   INFO("seed " << seed);
   Random random(seed);

@@ -60,7 +60,8 @@ struct Stamped {
   RecencyQueue queue;
 };
 
-TEST_CASE("rows leave the queue in the order of their last use, at any pace of stamps") {
+TEST_CASE("rows leave the queue in the order of their last use, at any pace of stamps",
+          "[minutes]") {
   const uint64_t seed = GENERATE(1, 2, 3, 4);
   const uint32_t capacity = GENERATE(1, 2, 15, 16, 300, 8000);
   // Stamps per operation: from many uses of one stamp to gaps that outgrow the ring at once.
@@ -138,7 +139,7 @@ TEST_CASE("rows of one stamp leave in the order of their hashed ids, at any row 
   }
 }
 
-TEST_CASE("victims depend on stamps and ids only, also within one stamp") {
+TEST_CASE("victims depend on stamps and ids only, also within one stamp", "[minutes]") {
   const uint64_t seed = GENERATE(range(1, 5));
   const uint32_t capacity = GENERATE(1, 7, 40, 500);
   const uint64_t pace = GENERATE(1, 20, 300, 5'000);  // Operations of one stamp.

@@ -215,7 +215,7 @@ class Training {
   bool done_ = true;
 };
 
-TEST_CASE("a copy has the rows of its begin, whatever happens meanwhile") {
+TEST_CASE("a copy has the rows of its begin, whatever happens meanwhile", "[minutes]") {
   const std::vector<Case> cases = Cases();
   const size_t which = GENERATE_COPY(range(size_t{0}, cases.size()));
   CAPTURE(cases[which].name);
@@ -243,7 +243,7 @@ TEST_CASE("a copy has the rows of its begin, whatever happens meanwhile") {
   }
 }
 
-TEST_CASE("copies of changes give the rows of the table, one after another") {
+TEST_CASE("copies of changes give the rows of the table, one after another", "[minutes]") {
   const std::vector<Case> cases = Cases();
   const size_t which = GENERATE_COPY(range(size_t{0}, cases.size()));
   CAPTURE(cases[which].name);

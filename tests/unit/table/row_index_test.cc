@@ -146,7 +146,7 @@ TEST_CASE("ids with equal top bits of their hashes make a segment grow, not spli
 // done again.
 uint64_t MaxStepsOfSplit(const RowIndex& index) { return index.max_split_at_once() * 5 / 4; }
 
-TEST_CASE("growth costs an insertion at most one split, and little on average") {
+TEST_CASE("growth costs an insertion at most one split, and little on average", "[minutes]") {
   // A small row number leaves many split bits, a large one few; 2^31 leaves none.
   const uint64_t capacity = GENERATE(uint64_t{400'000}, uint64_t{1} << 28, uint64_t{1} << 30);
   INFO("capacity " << capacity);

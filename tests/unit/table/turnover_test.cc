@@ -50,7 +50,7 @@ class ExactLru {
   std::unordered_map<uint64_t, std::list<uint64_t>::iterator> places_;
 };
 
-TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point") {
+TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point", "[minutes]") {
   const size_t capacity = GENERATE(1000, 30'000);
   const double exponent = GENERATE(0.8, 1.05);
   constexpr uint64_t kIds = 200'000;
