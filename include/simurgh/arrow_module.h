@@ -1,4 +1,5 @@
-/* The interface between the programs and libsimurgh_arrow.so, which reads Parquet and Arrow data.
+/* The interface between the programs and libsimurgh_arrow.so, which reads Parquet and Arrow data,
+ * and files of object stores.
  *
  * C99. The programs do not link Arrow: they load the module when data need it. Columns cross the
  * boundary by the Arrow C data interface.
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-#define SIMURGH_ARROW_VERSION 3
+#define SIMURGH_ARROW_VERSION 4
 #define SIMURGH_ARROW_ENTRY "simurgh_arrow_entry"
 
 enum simurgh_arrow_result {
@@ -51,7 +52,9 @@ struct simurgh_arrow_input {
   size_t size;
 };
 
-struct simurgh_arrow_reader; /* Defined by the module. */
+/* Defined by the module. */
+struct simurgh_arrow_reader;
+struct simurgh_arrow_remote;
 
 /* A file that list() finds. */
 struct simurgh_arrow_file {
@@ -98,6 +101,16 @@ struct simurgh_arrow_module {
    * file system follow `?` in a URI. */
   enum simurgh_arrow_result (*list)(const char* uri, simurgh_arrow_file_function found,
                                     void* context, struct simurgh_arrow_message* message);
+
+  /* Opens a file of an object store, a URI such as s3://bucket/key, and sets its size. */
+  enum simurgh_arrow_result (*open_remote)(const char* uri, struct simurgh_arrow_remote** file,
+                                           uint64_t* bytes, struct simurgh_arrow_message* message);
+  void (*close_remote)(struct simurgh_arrow_remote* file);
+
+  /* Reads up to `size` bytes from a byte of the file on, and sets their number; 0: the end. */
+  enum simurgh_arrow_result (*read_remote)(struct simurgh_arrow_remote* file, uint64_t byte,
+                                           void* bytes, size_t size, size_t* count,
+                                           struct simurgh_arrow_message* message);
 
   /* Writes a Parquet file of rows with the columns `ids` and `vectors`. integers: the ids; null:
    * texts, which end in a zero, are the ids. vectors: [rows][width]. */

@@ -51,7 +51,7 @@ config: calibration cluster_config data_config defaults embedding_form feature_c
 telemetry: event_file logging metrics timeline
 data/batch: batch batch_builder data_position encoded_batch
 data/processing: feature_consumer numbers times
-data/reading: arrow_source arrow_vectors bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events line_cells record_stream replay_reader row_batcher row_lines row_parser row_source row_text
+data/reading: arrow_source arrow_vectors bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events line_cells record_stream remote_file replay_reader row_batcher row_lines row_parser row_source row_text
 data/guess: data_guess label_texts retrieval_guess retrieval_label retrieval_time row_split telling_column
 kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "data/reading/remote_file.h"
+
 namespace simurgh {
 namespace {
 
@@ -36,6 +38,46 @@ std::string FolderOf(const std::string& pattern) {
   return fs::path(pattern.substr(0, pattern.find_first_of("*?["))).parent_path();
 }
 
+// The files of a word.
+struct Found {
+  std::vector<std::string> files;
+  bool is_named = false;  // The word is the name of its only file.
+};
+
+// Returns the files of a path or pattern of this machine.
+StatusOr<Found> FindLocal(const DataConfig& data, const std::string& word,
+                          std::chrono::seconds settled) {
+  std::error_code ignored;
+  const std::string path = fs::absolute(word, ignored).lexically_normal().string();
+  const bool is_folder = fs::is_directory(path, ignored);
+  const bool is_pattern =
+      !is_folder && !fs::exists(path, ignored) && word.find_first_of("*?[") != word.npos;
+  if (!is_folder && !is_pattern) {
+    if (fs::exists(path, ignored)) return Found{{path}, true};
+    return absl::InvalidArgumentError(absl::StrCat(
+        word,
+        ": no such file; name a file, a folder or a pattern in quotes, such as 'days/*.csv'"));
+  }
+  if (is_pattern && !fs::is_directory(FolderOf(path), ignored)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(word, ": no such folder: ", FolderOf(path), "; correct or create it"));
+  }
+  Found found{is_folder ? FilesIn(data, path) : NamedFiles(data.format, path)};
+  std::erase_if(found.files, [&](const std::string& file) {
+    if (IsUnfinished(fs::path(file).filename()) || !fs::exists(file, ignored)) return true;
+    return settled.count() > 0 &&
+           fs::last_write_time(file, ignored) + settled > fs::file_time_type::clock::now();
+  });
+  return found;
+}
+
+// Returns the files of a URI. Those of an object store are complete as soon as they are there.
+StatusOr<Found> FindRemote(const std::string& word) {
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<std::string> files, WithRemoteFiles({word}));
+  const bool is_named = files.size() == 1 && files.front() == word;
+  return Found{std::move(files), is_named};
+}
+
 }  // namespace
 
 StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::string>& words,
@@ -43,40 +85,14 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
   DayFiles all;
   std::map<std::string, size_t> places;  // Index of each path in `all`.
   for (const std::string& word : words) {
-    std::error_code ignored;
-    const std::string path =
-        IsRemoteFile(word) ? word : fs::absolute(word, ignored).lexically_normal().string();
-    const bool is_folder = fs::is_directory(path, ignored);
-    const bool is_pattern =
-        !is_folder && !fs::exists(path, ignored) && word.find_first_of("*?[") != word.npos;
-    if (!is_folder && !is_pattern && !IsRemoteFile(word) && !fs::exists(path, ignored)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          word,
-          ": no such file; name a file, a folder or a pattern in quotes, such as 'days/*.csv'"));
-    }
-    if (is_pattern && !IsRemoteFile(word) && !fs::is_directory(FolderOf(path), ignored)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(word, ": no such folder: ", FolderOf(path), "; correct or create it"));
-    }
-    all.are_collected = all.are_collected || is_folder || is_pattern;
-    std::vector<std::string> found = is_folder    ? FilesIn(data, path)
-                                     : is_pattern ? NamedFiles(data.format, path)
-                                                  : std::vector{path};
-    std::erase_if(found, [&](const std::string& file) {
-      if (!is_folder && !is_pattern) return false;
-      if (IsUnfinished(fs::path(file).filename()) || !fs::exists(file, ignored)) return true;
-      return settled.count() > 0 &&
-             fs::last_write_time(file, ignored) + settled > fs::file_time_type::clock::now();
-    });
-    SIMURGH_ASSIGN_OR_RETURN(std::vector<DataFile> identities, IdentifyFiles(found));
-    if (identities.size() != found.size()) {  // The word names a folder of an object store.
-      return absl::InvalidArgumentError(
-          absl::StrCat(word, ": names ", identities.size(), " files; name each of them"));
-    }
-    for (size_t i = 0; i < found.size(); ++i) {
-      const auto [place, is_new] = places.emplace(found[i], all.files.size());
-      if (is_new) all.files.push_back({std::move(found[i]), std::move(identities[i])});
-      if (!is_folder && !is_pattern) all.files[place->second].is_named = true;
+    SIMURGH_ASSIGN_OR_RETURN(
+        Found found, IsRemoteFile(word) ? FindRemote(word) : FindLocal(data, word, settled));
+    all.are_collected = all.are_collected || !found.is_named;
+    SIMURGH_ASSIGN_OR_RETURN(std::vector<DataFile> identities, IdentifyFiles(found.files));
+    for (size_t i = 0; i < found.files.size(); ++i) {
+      const auto [place, is_new] = places.emplace(found.files[i], all.files.size());
+      if (is_new) all.files.push_back({std::move(found.files[i]), std::move(identities[i])});
+      if (found.is_named) all.files[place->second].is_named = true;
     }
   }
   return all;
@@ -84,9 +100,11 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
 
 const DataFile* FindContent(const DataFile& file, const std::vector<DataFile>& files) {
   const auto found = std::ranges::find_if(files, [&](const DataFile& other) {
-    // A renamed file keeps its time. Files of object stores have no hash of their ends.
-    return other == file || (file.ends != 0 && other.bytes == file.bytes &&
-                             other.ends == file.ends && other.modified_ns == file.modified_ns);
+    // Files of object stores have no hash of their ends. Those of two days can have one name.
+    if (file.ends == 0) return other == file && other.modified_ns == file.modified_ns;
+    // A renamed file keeps its time.
+    return other == file || (other.bytes == file.bytes && other.ends == file.ends &&
+                             other.modified_ns == file.modified_ns);
   });
   return found == files.end() ? nullptr : &*found;
 }

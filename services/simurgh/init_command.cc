@@ -278,7 +278,7 @@ Status ChooseOutput(InitOptions& options) {
   if (!options.output.empty()) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(const std::string folder, FolderFor(options.data));
   options.output = fs::path(folder) / (StemOf(options.data) + ".yaml");
-  if (fs::path(options.data).parent_path() != folder) {
+  if (!IsRemoteFile(options.data) && fs::path(options.data).parent_path() != folder) {
     std::cout << fs::path(options.data).parent_path().string()
               << " cannot be written; the files are written to the current folder\n";
   }
@@ -317,13 +317,14 @@ StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const InitOptions& opt
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent({options.output}));
   const fs::path output = fs::absolute(options.output);
   const size_t slash = options.kafka.find('/');
-  const std::string text = StarterConfig(guess, {.cluster = ClusterName(StemOf(options.data)),
-                                                 .source = fs::path(options.data).filename(),
-                                                 .brokers = NamesIn(options.kafka.substr(0, slash)),
-                                                 .topics = NamesIn(options.kafka.substr(slash + 1)),
-                                                 .model = output.stem().string() + "-model",
-                                                 .train_rows = kRows,
-                                                 .ports = FreePorts(output)});
+  const std::string text =
+      StarterConfig(guess, {.cluster = ClusterName(StemOf(options.data)),
+                            .source = fs::path(WithoutOptions(options.data)).filename(),
+                            .brokers = NamesIn(options.kafka.substr(0, slash)),
+                            .topics = NamesIn(options.kafka.substr(slash + 1)),
+                            .model = output.stem().string() + "-model",
+                            .train_rows = kRows,
+                            .ports = FreePorts(output)});
   SIMURGH_RETURN_IF_ERROR(ParseClusterConfig(text, options.output, {}).status());
   SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
   std::cout << "wrote " << options.output << "; next:\n  " << OwnCommand() << " train "
@@ -456,9 +457,9 @@ StatusOr<ExitCode> InitRetrieval(InitOptions options) {
                              .validation = from_output(files.validation),
                              .test = from_output(files.test),
                              .items = from_output(files.items)};
-  const std::string text =
-      RetrievalConfig(guess, counts, named, ClusterName(output.stem().string()),
-                      fs::path(options.data).filename(), output.stem().string() + "-model");
+  const std::string text = RetrievalConfig(
+      guess, counts, named, ClusterName(output.stem().string()),
+      fs::path(WithoutOptions(options.data)).filename(), output.stem().string() + "-model");
   SIMURGH_RETURN_IF_ERROR(ParseClusterConfig(text, options.output, {}).status());
   SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
   std::cout << "wrote " << options.output << "; next:\n  " << OwnCommand() << " train "
@@ -508,7 +509,7 @@ StatusOr<ExitCode> Init(InitOptions options) {
   };
   StarterOptions about{
       .cluster = ClusterName(StemOf(options.data)),
-      .source = data.filename(),
+      .source = fs::path(WithoutOptions(options.data)).filename(),
       .train = from_output(files.train),
       .validation = from_output(files.validation),
       .test = from_output(!files.test.empty()     ? files.test

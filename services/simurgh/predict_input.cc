@@ -35,8 +35,9 @@ constexpr std::array<std::pair<Format, const char*>, 4> kFormats = {{{Format::kC
                                                                      {Format::kParquet, "parquet"},
                                                                      {Format::kArrow, "arrow"}}};
 
-// Returns the name without the ending of a compressed file.
-std::string_view Uncompressed(std::string_view name) {
+// Returns the name without the ending of a compressed file, and without the options of a URI.
+std::string_view Uncompressed(std::string_view path) {
+  const std::string_view name = WithoutOptions(path);
   for (const std::string_view ending : {".gz", ".zst"}) {
     if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
   }

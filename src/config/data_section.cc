@@ -36,9 +36,14 @@ constexpr Scope kRows = Scope::kInput | Scope::kTraining;
 
 // Returns whether `file` names data that are not files of this machine.
 bool IsElsewhere(Format format, const std::string& file) {
-  const bool is_stream = format == Format::kArrow && IsStream(file);
-  return is_stream ||
-         ((format == Format::kArrow || format == Format::kParquet) && IsRemoteFile(file));
+  return IsRemoteFile(file) || (format == Format::kArrow && IsStream(file));
+}
+
+// Returns whether a URI has the form s3://KEY:SECRET@BUCKET/.
+bool HasCredentials(std::string_view file) {
+  if (!IsRemoteFile(file)) return false;
+  file.remove_prefix(file.find("://") + 3);
+  return file.substr(0, file.find('/')).find('@') != file.npos;
 }
 
 // Returns the name, for which IsElsewhere() holds; a socket's path may be relative to the folder.
@@ -57,6 +62,13 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
   std::vector<std::string> names;
   for (size_t i = 0; i < files->size(); ++i) {
     const std::string& given = (*files)[i];
+    if (HasCredentials(given)) {
+      in.Error(absl::StrCat(key, ".", i),
+               "has credentials in its URI, which logs and the model would show",
+               "remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+               "environment, or use ~/.aws/credentials");
+      continue;
+    }
     if (IsElsewhere(format, given)) {
       names.push_back(FileName(given));
       paths.push_back(PathElsewhere(folder, given));

@@ -165,7 +165,7 @@ constexpr std::array<std::string_view, 17> kEndings = {
 }  // namespace
 
 std::string StemOf(const std::string& data) {
-  std::string name = fs::path(data).filename();
+  std::string name = fs::path(WithoutOptions(data)).filename();
   for (const std::string_view ending : kEndings) {
     if (name.ends_with(ending) && name.size() > ending.size()) {
       name.resize(name.size() - ending.size());
@@ -175,6 +175,7 @@ std::string StemOf(const std::string& data) {
 }
 
 StatusOr<std::string> FolderFor(const std::string& data) {
+  if (IsRemoteFile(data)) return std::string();
   const std::string folder = fs::path(data).parent_path();
   for (const std::string& one : {folder, std::string()}) {
     if (::access(one.empty() ? "." : one.c_str(), W_OK) == 0 || errno == ENOENT) return one;
@@ -185,7 +186,8 @@ StatusOr<std::string> FolderFor(const std::string& data) {
                    ShellWord(StemOf(data) + ".yaml")));
 }
 
-SplitFiles PartsOf(const DataGuess& guess, const std::string& data, const std::string& prefix) {
+SplitFiles PartsOf(const DataGuess& guess, const std::string& path, const std::string& prefix) {
+  const std::string data(WithoutOptions(path));
   const bool is_compressed = data.ends_with(".gz") || data.ends_with(".zst");
   std::string ending = ".csv";
   if (!HasHeader(guess.table) && !IsArrow(guess.table)) {

@@ -3,119 +3,24 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 
 #include "base/file_descriptor.h"
 #include "base/invalid.h"
+#include "data/reading/arrow_library.h"
 #include "data/reading/row_source.h"
 
 namespace simurgh {
 namespace {
 
-constexpr char kLibrary[] = "libsimurgh_arrow.so";
-constexpr char kVariable[] = "SIMURGH_ARROW_MODULE";
 constexpr std::string_view kUnix = "unix:";
-
-// Room for a message of the module.
-class ModuleMessage {
- public:
-  simurgh_arrow_message* room() { return &room_; }
-
-  Status Of(simurgh_arrow_result result) const {
-    const absl::string_view bytes(bytes_.data(), strnlen(bytes_.data(), bytes_.size()));
-    // The status has the message as one line of printable characters.
-    const std::string text =
-        absl::StrReplaceAll(absl::CHexEscape(absl::StripTrailingAsciiWhitespace(bytes)),
-                            {{"\\n", "; "}, {"\\'", "'"}, {"\\\"", "\""}});
-    switch (result) {
-      case SIMURGH_ARROW_OK:
-      case SIMURGH_ARROW_END:
-        return absl::OkStatus();
-      case SIMURGH_ARROW_NOT_FOUND:
-        return absl::NotFoundError(text);
-      case SIMURGH_ARROW_DENIED:
-        return absl::PermissionDeniedError(text);
-      case SIMURGH_ARROW_FAILED:
-        return absl::UnavailableError(text);
-      case SIMURGH_ARROW_DAMAGED:
-        return absl::DataLossError(text);
-      case SIMURGH_ARROW_REFUSED:
-        break;
-    }
-    return absl::FailedPreconditionError(text);
-  }
-
- private:
-  std::array<char, 1'024> bytes_{};
-  simurgh_arrow_message room_{bytes_.data(), bytes_.size()};
-};
-
-std::vector<std::string> PlacesOfModule() {
-  if (const char* const named = std::getenv(kVariable); named != nullptr && *named != '\0') {
-    return {named};
-  }
-  std::error_code failed;
-  const std::filesystem::path folder =
-      std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
-  std::vector<std::string> places = {(folder / kLibrary).string(),
-                                     (folder / "../lib/simurgh" / kLibrary).string()};
-  // In another program this code is part of libsimurgh.so, whose folder lies next to that of the
-  // programs.
-  Dl_info own;
-  if (dladdr(reinterpret_cast<const void*>(&PlacesOfModule), &own) != 0 && *own.dli_fname == '/') {
-    places.push_back(
-        (std::filesystem::path(own.dli_fname).parent_path() / "../bin" / kLibrary).string());
-  }
-  return places;
-}
-
-// Loads the module, which then stays loaded.
-StatusOr<const simurgh_arrow_module*> LoadModule() {
-  const std::vector<std::string> places = PlacesOfModule();
-  std::string found;
-  for (const std::string& place : places) {
-    if (std::filesystem::exists(place)) {
-      found = place;
-      break;
-    }
-  }
-  if (found.empty()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "Parquet and Arrow data need %s, and there is no %s; build it: scripts/bootstrap.sh "
-        "--arrow gets Arrow C++, the next build makes the module; or name it in the environment "
-        "variable %s",
-        kLibrary, places.front(), kVariable));
-  }
-  void* const object = dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (object == nullptr) {
-    const char* const reason = dlerror();
-    return absl::FailedPreconditionError(
-        absl::StrFormat("%s cannot be loaded: %s; it needs the Arrow libraries that it was built "
-                        "with, see scripts/bootstrap.sh --arrow",
-                        found, reason == nullptr ? "unknown reason" : reason));
-  }
-  void* const symbol = dlsym(object, SIMURGH_ARROW_ENTRY);
-  const simurgh_arrow_module* const module =
-      symbol == nullptr ? nullptr : reinterpret_cast<simurgh_arrow_entry_function>(symbol)();
-  if (module == nullptr || module->version != SIMURGH_ARROW_VERSION) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s is not the module of this program's version; build both together", found));
-  }
-  return module;
-}
 
 // Set when a reader has opened the standard input, which can be read once in a process.
 std::atomic<bool> standard_input_is_read = false;
@@ -267,11 +172,6 @@ ArrowOwner<Struct> ChildrenOf(std::shared_ptr<const ArrowOwner<Struct>> whole,
 
 }  // namespace
 
-StatusOr<const simurgh_arrow_module*> ArrowModule() {
-  static const StatusOr<const simurgh_arrow_module*> module = LoadModule();
-  return module;
-}
-
 StatusOr<std::unique_ptr<ArrowFile>> OpenArrowFile(const simurgh_arrow_module& module,
                                                    DataConfig::Format format,
                                                    const std::string& path) {
@@ -318,22 +218,6 @@ Status TableFile::Failure(const char* what) {
   return absl::UnavailableError(absl::StrCat("the program cannot give ", what,
                                              reason == nullptr ? "" : ": ",
                                              reason == nullptr ? "" : reason));
-}
-
-StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri) {
-  SIMURGH_ASSIGN_OR_RETURN(const simurgh_arrow_module* module, ArrowModule());
-  std::vector<RemoteFile> files;
-  ModuleMessage message;
-  const auto found = [](void* context, const simurgh_arrow_file* file) {
-    static_cast<std::vector<RemoteFile>*>(context)->push_back(
-        {.path = file->path, .bytes = file->bytes, .modified_ns = file->modified_ns});
-  };
-  const Status listed = message.Of(module->list(uri.c_str(), found, &files, message.room()));
-  if (!listed.ok()) return Annotate(listed, uri);
-  if (files.empty()) {
-    return absl::NotFoundError(absl::StrCat(uri, ": it names no .parquet file; check the path"));
-  }
-  return files;
 }
 
 }  // namespace simurgh

@@ -33,10 +33,6 @@ class ArrowFile {
   virtual int64_t rows() const { return -1; }
 };
 
-// Loads libsimurgh_arrow.so, see OpenArrowSource; it then stays loaded. Errors:
-// FAILED_PRECONDITION without the module, with the remedy. Threads: any.
-StatusOr<const simurgh_arrow_module*> ArrowModule();
-
 // Opens a file or stream; the module outlives it. Errors: those of OpenArrowSource.
 StatusOr<std::unique_ptr<ArrowFile>> OpenArrowFile(const simurgh_arrow_module& module,
                                                    DataConfig::Format format,
@@ -74,14 +70,5 @@ class TableFile final : public ArrowFile {
   ArrowArrayStream stream_;
   Selection selection_;
 };
-
-// A file of a remote file system.
-struct RemoteFile {
-  std::string path;
-  uint64_t bytes = 0;
-  int64_t modified_ns = 0;  // Nanoseconds since 1970.
-};
-// Returns the files that a URI names, in the order of their names, as the module lists them.
-StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri);
 
 }  // namespace simurgh

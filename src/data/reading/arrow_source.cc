@@ -14,8 +14,10 @@
 
 #include "base/invalid.h"
 #include "data/reading/arrow_file.h"
+#include "data/reading/arrow_library.h"
 #include "data/reading/arrow_rows.h"
 #include "data/reading/csv_cells.h"
+#include "data/reading/remote_file.h"
 #include "data/reading/row_parser.h"
 #include "data/reading/row_text.h"
 #include "simurgh/arrow_module.h"
@@ -453,27 +455,14 @@ bool HasText(const ArrowSchema& schema, std::string_view text) {
   return is_start && text.empty();
 }
 
-// Returns the files, with URIs replaced by the files that they name.
-StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& files) {
-  std::vector<std::string> all;
-  for (const std::string& file : files) {
-    if (!IsRemoteFile(file)) {
-      all.push_back(file);
-      continue;
-    }
-    SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> remote, ListRemoteFiles(file));
-    for (const RemoteFile& one : remote) all.push_back(one.path);
-  }
-  return all;
-}
-
 }  // namespace
 
 StatusOr<std::vector<ColumnConfig>> ArrowColumns(DataConfig::Format format,
                                                  const std::string& path) {
   const auto module = ArrowModule();
   if (!module.ok()) return Annotate(module.status(), path);
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(NamedFiles(format, path)));
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                           WithRemoteFiles(NamedFiles(format, path)));
   if (files.empty()) return absl::NotFoundError(absl::StrCat(path, ": it names no file"));
   auto file = OpenArrowFile(**module, format, files.front());
   if (!file.ok()) return Annotate(file.status(), files.front());
@@ -501,7 +490,7 @@ StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
   if (!module.ok()) {
     return files.empty() ? module.status() : Annotate(module.status(), files.front());
   }
-  SIMURGH_ASSIGN_OR_RETURN(std::vector<std::string> all, FilesOf(files));
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<std::string> all, WithRemoteFiles(files));
   auto source = std::make_unique<ArrowSource>(*module, config, std::move(all), options);
   SIMURGH_RETURN_IF_ERROR(source->OpenNextFile());
   return source;

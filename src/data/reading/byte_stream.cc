@@ -19,6 +19,8 @@
 
 #include "base/check.h"
 #include "base/file_descriptor.h"
+#include "config/data_config.h"
+#include "data/reading/remote_file.h"
 
 namespace simurgh {
 namespace {
@@ -32,6 +34,13 @@ class ChunkedFile {
 
   // Opens the file and reads its first chunk. allow_pipes, errors: see OpenByteStream.
   static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes) {
+    if (IsRemoteFile(path)) {
+      auto reader = RemoteReader::Open(path);
+      if (!reader.ok()) return Annotate(reader.status(), path);
+      ChunkedFile file(std::move(*reader));
+      SIMURGH_RETURN_IF_ERROR(Annotate(file.Refill(), path));
+      return file;
+    }
     // O_NONBLOCK: opening a pipe would wait for its writer.
     FileDescriptor opened(
         ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (allow_pipes ? 0 : O_NONBLOCK)));
@@ -60,7 +69,9 @@ class ChunkedFile {
 
   // Continues at another byte. Errors: those of Refill.
   Status Seek(uint64_t byte) {
-    if (::lseek(file_.number(), static_cast<off_t>(byte), SEEK_SET) < 0) {
+    if (remote_ != nullptr) {
+      remote_->Seek(byte);
+    } else if (::lseek(file_.number(), static_cast<off_t>(byte), SEEK_SET) < 0) {
       return ErrnoStatus(errno, "cannot seek");
     }
     begin_ = end_ = 0;
@@ -75,6 +86,13 @@ class ChunkedFile {
     if (begin_ < end_) return absl::OkStatus();
     begin_ = end_ = 0;
     while (end_ < kChunkBytes) {
+      if (remote_ != nullptr) {
+        SIMURGH_ASSIGN_OR_RETURN(const size_t count,
+                                 remote_->Read(buffer_.get() + end_, kChunkBytes - end_));
+        if (count == 0) break;
+        end_ += count;
+        continue;
+      }
       const ssize_t count = ::read(file_.number(), buffer_.get() + end_, kChunkBytes - end_);
       if (count == 0) break;
       if (count > 0) {
@@ -88,8 +106,11 @@ class ChunkedFile {
 
  private:
   explicit ChunkedFile(FileDescriptor file) : file_(std::move(file)) {}
+  explicit ChunkedFile(std::unique_ptr<RemoteReader> file) : remote_(std::move(file)) {}
 
+  // The file is one of these.
   FileDescriptor file_;
+  std::unique_ptr<RemoteReader> remote_;
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kChunkBytes);
   size_t begin_ = 0;
   size_t end_ = 0;

@@ -39,11 +39,10 @@ class ByteStream {
   virtual StreamPlace PlaceBefore(uint64_t /*text*/) { return {}; }
 };
 
-// Opens a file, decompressed if its first bytes are those of gzip or zstd. Consecutive gzip members
-// or zstd frames are one stream.
-// Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION unless it
-// is a regular file. Blocks only with allow_pipes, which accepts files of other types.
-// from: a place in the same file.
+// Opens a file, which may be one of an object store, decompressed if its first bytes are those of
+// gzip or zstd. Consecutive gzip members or zstd frames are one stream. Errors: NOT_FOUND,
+// PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION unless it is a regular file.
+// Blocks only with allow_pipes, which accepts files of other types. from: a place in the same file.
 StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path,
                                                      bool allow_pipes = false,
                                                      const StreamPlace& from = {});

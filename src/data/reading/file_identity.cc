@@ -17,7 +17,7 @@
 #include "base/file_descriptor.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "data/reading/arrow_file.h"
+#include "data/reading/remote_file.h"
 
 namespace simurgh {
 namespace {
@@ -107,8 +107,9 @@ Status FileIdentities::Check(const std::string& path) {
 StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& paths) {
   std::vector<DataFile> files;
   const auto add = [&files](const std::string& path, const FileIdentity& identity) {
-    files.push_back(
-        {path.substr(path.rfind('/') + 1), identity.bytes, identity.ends, identity.modified_ns});
+    const std::string_view name = WithoutOptions(path);
+    files.push_back({std::string(name.substr(name.rfind('/') + 1)), identity.bytes, identity.ends,
+                     identity.modified_ns});
   };
   for (const std::string& path : paths) {
     if (IsStream(path)) {

@@ -13,6 +13,7 @@
 #include "data/reading/byte_stream.h"
 #include "data/reading/csv_cells.h"
 #include "data/reading/csv_header.h"
+#include "data/reading/remote_file.h"
 #include "data/reading/row_text.h"
 
 namespace simurgh {
@@ -45,6 +46,8 @@ RowLines::RowLines(RowLines&&) noexcept = default;
 
 StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::string> files,
                                   const ReadOptions& options, const ReadPlace& from) {
+  std::vector<uint64_t> sizes;
+  SIMURGH_ASSIGN_OR_RETURN(files, WithRemoteFiles(files, &sizes));
   RowLines lines(config, std::move(files), options);
   // The first file decides whether there are headers.
   while (lines.finds_header_ && lines.opened_ < std::min<size_t>(from.file, lines.files_.size())) {
@@ -56,9 +59,11 @@ StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::str
   const auto& [before, text, stream_text, stream_byte] = from.at;
   SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile({before, text, {stream_text, stream_byte}}));
   lines.starts_ = {0};
-  for (const std::string& file : lines.files_) {
+  for (size_t i = 0; i < lines.files_.size(); ++i) {
+    const std::string& file = lines.files_[i];
     std::error_code failed;
-    const uintmax_t bytes = std::filesystem::file_size(file, failed);
+    const uintmax_t bytes =
+        IsRemoteFile(file) ? sizes[i] : std::filesystem::file_size(file, failed);
     if (failed) {  // The file is a pipe.
       lines.starts_.clear();
       break;

@@ -230,6 +230,13 @@ TEST_CASE("Data files that cannot be read", "[config]") {
   });
 }
 
+TEST_CASE("A URI of data has no credentials", "[config]") {
+  CheckCases({{"train: [CMakeLists.txt]", "train: ['s3://KEY:SECRET@bucket/day.csv']", "train:",
+               "data.train.0: has credentials in its URI, which logs and the model would show; "
+               "remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+               "environment, or use ~/.aws/credentials"}});
+}
+
 TEST_CASE("Patterns of data files", "[config]") {
   const TemporaryFolder folder;
   for (const char* name : {"b-1.csv", "a-10.csv", "a-2.csv", "a[1].csv", "c.tsv"}) {

