@@ -9,7 +9,7 @@ Usage: scripts/bootstrap.sh [--tests] [--bench] [--arrow] [--arm64] [--image] [-
 Installs the missing Debian 12 packages for building and testing.
 
   --tests  also install PyTorch, Slurm and more, for tests with other programs: 650 MB
-  --arrow  also get Arrow C++ from PyPI, 75 MB, into build/arrow, for the module that reads Parquet
+  --arrow  also get Arrow C++ from PyPI, 75 MB, into build/arrow, for the module that reads Parquet and object stores
   --arm64  also install QEMU, and unpack the libraries for 64-bit ARM into build/arm64-sysroot, for the preset arm64
   --bench  also install peers and load generators of the benches
   --image  also install what scripts/build.sh image needs
@@ -116,6 +116,7 @@ get_arm64() {
     esac
   done
   [[ -f $folder/version && $(<"$folder/version") == "${sysroot[*]}" ]] && return
+  ((UID == 0)) || fail "only root can unpack the packages for arm64; run it by sudo"
   echo "bootstrap: unpacking ${#sysroot[@]} packages for arm64, and those that they need, into $folder"
   rm -rf "$folder"
   mkdir -p "$folder"

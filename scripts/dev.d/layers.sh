@@ -47,7 +47,7 @@ services: simurgh base tensor config telemetry data/batch data/processing data/r
 OFFERS='
 base: aligned_buffer check cpu_isa file_descriptor hash invalid log mutex random status step_id system_library text thread version
 tensor: finite half half-inl matrix_view
-config: calibration cluster_config data_config defaults embedding_form feature_config layer_shape model_config nearest retrieval service_config serving_config statistics table_config tower_shape training_config
+config: calibration cluster_config data_config defaults embedding_form feature_config layer_shape model_config nearest retrieval service_config serving_config statistics table_config tower_shape training_config uri_credentials
 telemetry: event_file logging metrics timeline
 data/batch: batch batch_builder data_position encoded_batch
 data/processing: feature_consumer numbers times

@@ -41,8 +41,14 @@ std::string FolderOf(const std::string& pattern) {
 // The files of a word.
 struct Found {
   std::vector<std::string> files;
+  std::vector<DataFile> identities;
   bool is_named = false;  // The word is the name of its only file.
 };
+
+StatusOr<Found> Identified(std::vector<std::string> files, bool is_named) {
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<DataFile> identities, IdentifyFiles(files));
+  return Found{std::move(files), std::move(identities), is_named};
+}
 
 // Returns the files of a path or pattern of this machine.
 StatusOr<Found> FindLocal(const DataConfig& data, const std::string& word,
@@ -53,7 +59,7 @@ StatusOr<Found> FindLocal(const DataConfig& data, const std::string& word,
   const bool is_pattern =
       !is_folder && !fs::exists(path, ignored) && word.find_first_of("*?[") != word.npos;
   if (!is_folder && !is_pattern) {
-    if (fs::exists(path, ignored)) return Found{{path}, true};
+    if (fs::exists(path, ignored)) return Identified({path}, true);
     return absl::InvalidArgumentError(absl::StrCat(
         word,
         ": no such file; name a file, a folder or a pattern in quotes, such as 'days/*.csv'"));
@@ -62,20 +68,30 @@ StatusOr<Found> FindLocal(const DataConfig& data, const std::string& word,
     return absl::InvalidArgumentError(
         absl::StrCat(word, ": no such folder: ", FolderOf(path), "; correct or create it"));
   }
-  Found found{is_folder ? FilesIn(data, path) : NamedFiles(data.format, path)};
-  std::erase_if(found.files, [&](const std::string& file) {
+  std::vector<std::string> files = is_folder ? FilesIn(data, path) : NamedFiles(data.format, path);
+  std::erase_if(files, [&](const std::string& file) {
     if (IsUnfinished(fs::path(file).filename()) || !fs::exists(file, ignored)) return true;
     return settled.count() > 0 &&
            fs::last_write_time(file, ignored) + settled > fs::file_time_type::clock::now();
   });
-  return found;
+  return Identified(std::move(files), false);
 }
 
 // Returns the files of a URI. Those of an object store are complete as soon as they are there.
 StatusOr<Found> FindRemote(const std::string& word) {
-  SIMURGH_ASSIGN_OR_RETURN(std::vector<std::string> files, WithRemoteFiles({word}));
-  const bool is_named = files.size() == 1 && files.front() == word;
-  return Found{std::move(files), is_named};
+  Found found;
+  auto files = ListRemoteFiles(word);
+  const bool is_pattern = WithoutOptions(word).find_first_of("*[") != word.npos;
+  if (is_pattern && absl::IsNotFound(files.status())) return found;
+  SIMURGH_RETURN_IF_ERROR(files.status());
+  found.is_named = files->size() == 1 && files->front().path == word;
+  for (RemoteFile& file : *files) {
+    DataFile identity = DataFileOf(file);
+    if (!found.is_named && IsUnfinished(identity.name)) continue;
+    found.files.push_back(std::move(file.path));
+    found.identities.push_back(std::move(identity));
+  }
+  return found;
 }
 
 }  // namespace
@@ -88,10 +104,9 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
     SIMURGH_ASSIGN_OR_RETURN(
         Found found, IsRemoteFile(word) ? FindRemote(word) : FindLocal(data, word, settled));
     all.are_collected = all.are_collected || !found.is_named;
-    SIMURGH_ASSIGN_OR_RETURN(std::vector<DataFile> identities, IdentifyFiles(found.files));
     for (size_t i = 0; i < found.files.size(); ++i) {
       const auto [place, is_new] = places.emplace(found.files[i], all.files.size());
-      if (is_new) all.files.push_back({std::move(found.files[i]), std::move(identities[i])});
+      if (is_new) all.files.push_back({std::move(found.files[i]), std::move(found.identities[i])});
       if (found.is_named) all.files[place->second].is_named = true;
     }
   }

@@ -474,7 +474,6 @@ StatusOr<ExitCode> Init(InitOptions options) {
     return OptionProblem("--items, --user, --item and --no-history need --retrieval");
   }
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
-  const fs::path data = options.data;
   SIMURGH_ASSIGN_OR_RETURN(const DataGuess guess, GuessData(options.data, options.guess));
   const std::string prefix = fs::path(options.output).replace_extension();
   SplitFiles files = PartsOf(guess, options.data, prefix);
@@ -504,7 +503,8 @@ StatusOr<ExitCode> Init(InitOptions options) {
     return absl::InvalidArgumentError(absl::StrCat("--output ", options.output, ": cannot create ",
                                                    folder.string(), ": ", failed.message()));
   }
-  const auto from_output = [&](const std::string& file) {
+  const auto from_output = [&](const std::string& file) -> std::string {
+    if (IsRemoteFile(file)) return file;
     return PathFrom(folder.lexically_normal(), fs::absolute(file).lexically_normal());
   };
   StarterOptions about{

@@ -12,6 +12,7 @@
 #include "config/diagnostics.h"
 #include "config/file.h"
 #include "config/sections.h"
+#include "config/uri_credentials.h"
 
 namespace simurgh {
 namespace {
@@ -39,13 +40,6 @@ bool IsElsewhere(Format format, const std::string& file) {
   return IsRemoteFile(file) || (format == Format::kArrow && IsStream(file));
 }
 
-// Returns whether a URI has the form s3://KEY:SECRET@BUCKET/.
-bool HasCredentials(std::string_view file) {
-  if (!IsRemoteFile(file)) return false;
-  file.remove_prefix(file.find("://") + 3);
-  return file.substr(0, file.find('/')).find('@') != file.npos;
-}
-
 // Returns the name, for which IsElsewhere() holds; a socket's path may be relative to the folder.
 std::string PathElsewhere(const std::string& folder, const std::string& name) {
   constexpr std::string_view kUnix = "unix:";
@@ -63,10 +57,7 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
   for (size_t i = 0; i < files->size(); ++i) {
     const std::string& given = (*files)[i];
     if (HasCredentials(given)) {
-      in.Error(absl::StrCat(key, ".", i),
-               "has credentials in its URI, which logs and the model would show",
-               "remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
-               "environment, or use ~/.aws/credentials");
+      in.Error(absl::StrCat(key, ".", i), kCredentialsProblem, kCredentialsRemedy);
       continue;
     }
     if (IsElsewhere(format, given)) {

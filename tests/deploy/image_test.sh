@@ -27,6 +27,7 @@ if [[ ${1-} != inside ]]; then
   fake df echo 100000
   refuses '^image: buildah mmdebstrap dpkg-shlibdeps file jq missing; .*bootstrap.sh --image' "$bash"
   for tool in buildah mmdebstrap dpkg-shlibdeps file jq; do fake "$tool" exit 1; done
+  ((UID == 0)) || fake sudo exit 1
   PATH=$fakes/path "$bash" "$fakes/tree/config/deploy/image.sh" --check || fail "it refuses what it has"
   ((UID > 0)) || refuses 'only root .* run scripts/build.sh image as root' "$setpriv" --reuid=65534 --clear-groups "$bash"
   fake df echo 10

@@ -104,19 +104,25 @@ Status FileIdentities::Check(const std::string& path) {
   return absl::OkStatus();
 }
 
+DataFile DataFileOf(const RemoteFile& file) {
+  const std::string_view name = WithoutOptions(file.path);
+  return {.name = std::string(name.substr(name.rfind('/') + 1)),
+          .bytes = file.bytes,
+          .modified_ns = file.modified_ns};
+}
+
 StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& paths) {
   std::vector<DataFile> files;
   const auto add = [&files](const std::string& path, const FileIdentity& identity) {
-    const std::string_view name = WithoutOptions(path);
-    files.push_back({std::string(name.substr(name.rfind('/') + 1)), identity.bytes, identity.ends,
-                     identity.modified_ns});
+    files.push_back(
+        {path.substr(path.rfind('/') + 1), identity.bytes, identity.ends, identity.modified_ns});
   };
   for (const std::string& path : paths) {
     if (IsStream(path)) {
       add(path, {});
     } else if (IsRemoteFile(path)) {
       SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> remote, ListRemoteFiles(path));
-      for (const RemoteFile& file : remote) add(file.path, IdentityOf(file));
+      for (const RemoteFile& file : remote) files.push_back(DataFileOf(file));
     } else {
       SIMURGH_ASSIGN_OR_RETURN(const FileIdentity identity, IdentifyFile(path));
       add(path, identity);

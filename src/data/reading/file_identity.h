@@ -13,6 +13,8 @@
 
 namespace simurgh {
 
+struct RemoteFile;
+
 // Identity of a file's content, without reading all of it.
 struct FileIdentity {
   uint64_t device = 0;
@@ -58,6 +60,8 @@ struct DataFile {
     return name == other.name && bytes == other.bytes && ends == other.ends;
   }
 };
+
+DataFile DataFileOf(const RemoteFile& file);
 
 // Identifies training files. Errors: those of IdentifyFile.
 StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& paths);

@@ -7,12 +7,17 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/data_config.h"
+#include "config/uri_credentials.h"
 #include "data/reading/arrow_library.h"
 #include "simurgh/arrow_module.h"
 
 namespace simurgh {
 
 StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri) {
+  if (HasCredentials(uri)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file ", kCredentialsProblem, "; ", kCredentialsRemedy));
+  }
   const auto module = ArrowModule();
   if (!module.ok()) return Annotate(module.status(), uri);
   std::vector<RemoteFile> files;
@@ -84,8 +89,11 @@ void RemoteReader::Seek(uint64_t byte) {
 
 StatusOr<size_t> RemoteReader::Read(char* data, size_t size) {
   if (begin_ == block_.size()) {
+    SIMURGH_RETURN_IF_ERROR(failure_);
     if (!requested_.valid()) return 0;
-    SIMURGH_ASSIGN_OR_RETURN(block_, requested_.get());
+    StatusOr<std::string> block = requested_.get();
+    if (!block.ok()) return failure_ = block.status();
+    block_ = *std::move(block);
     begin_ = 0;
     StartBlock();
   }

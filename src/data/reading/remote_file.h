@@ -49,7 +49,8 @@ class RemoteReader {
 
   // Continues at this byte.
   void Seek(uint64_t byte);
-  // Reads up to `size` bytes to `data` and returns their number; 0: the end.
+  // Reads up to `size` bytes to `data` and returns their number; 0: the end. After an error all
+  // further calls return it.
   StatusOr<size_t> Read(char* data, size_t size);
 
  private:
@@ -66,6 +67,7 @@ class RemoteReader {
   size_t begin_ = 0;   // Place of the first unread byte in the block.
   uint64_t next_ = 0;  // Byte of the file where the next request begins.
   std::future<StatusOr<std::string>> requested_;
+  Status failure_ = absl::OkStatus();  // The first error of a request.
 };
 
 }  // namespace simurgh

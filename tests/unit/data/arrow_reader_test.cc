@@ -302,6 +302,7 @@ TEST_CASE("Errors name the file, the column and the remedy") {
   CHECK(absl::IsNotFound(ReadStatus(Of(Format::kParquet, columns), Folder() + "/no.parquet")));
 }
 
+constexpr char kOddName[] = "odd name%3A[1].csv";
 constexpr size_t kLargeBytes = 2 * RemoteReader::kBlockBytes + 12'345;
 
 std::string TextOf(const std::string& path) {
@@ -319,6 +320,7 @@ class Server {
       REQUIRE(file.Append(rows).ok());
       REQUIRE(file.Commit().ok());
     }
+    std::ofstream(Path(kOddName), std::ios::binary) << rows;
     std::ofstream large(Path("large.txt"), std::ios::binary);
     for (size_t i = 0; i < kLargeBytes; ++i) large.put(static_cast<char>('a' + i * i % 23));
     large.close();
@@ -328,7 +330,8 @@ class Server {
     ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
     const std::string command =
         testing::Python("pyarrow") + " tests/unit/data/s3_files.py " + kWeed + " " + Folder() +
-        " half0.parquet half1.parquet rows.csv rows.csv.gz rows.csv.zst large.txt";
+        " half0.parquet half1.parquet rows.csv rows.csv.gz rows.csv.zst large.txt '" + kOddName +
+        "'";
     output_ = ::popen(command.c_str(), "r");
     char line[256] = "";
     if (std::fgets(line, sizeof(line), output_) != nullptr) uri_ = line;
@@ -358,13 +361,16 @@ const Server& TheServer() {
 TEST_CASE("Text files of an S3 server are read as those of a disk, however packed") {
   const std::vector<Batch> expected = ReadAll(Format::kCsv, {Path("rows.csv")});
   const Server& server = TheServer();
-  for (const char* name : {"/rows.csv", "/rows.csv.gz", "/rows.csv.zst", "/r*.gz"}) {
+  for (const char* name : {"/rows.csv", "/rows.csv.gz", "/rows.csv.zst", "/r*.gz", "/odd*.csv"}) {
     CAPTURE(name);
     CheckSame(ReadAll(Format::kCsv, {server.Uri(name)}), expected);
     CheckSame(ReadAll(Format::kCsv, {server.Uri(name)}, 64, {.threads = 3}), expected);
   }
   const DataConfig config = Of(Format::kCsv, {Column("y", Kind::kLabel)});
   CHECK(absl::IsNotFound(ReadStatus(config, server.Uri("/none.csv"))));
+  const Status secret = ReadStatus(config, "s3://KEY:SECRET@bucket/rows.csv");
+  CHECK(absl::IsInvalidArgument(secret));
+  CHECK_THAT(std::string(secret.message()), Contains("has credentials") && !Contains("SECRET@"));
   CHECK_THAT(std::string(ReadStatus(config, server.Uri("/*.tsv")).message()),
              Contains("names no file") && Contains("/*.tsv"));
 }

@@ -2,6 +2,7 @@
 // simurgh/arrow_module.h.
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -660,6 +661,22 @@ std::string FolderOfPattern(const std::string& path) {
   return path.substr(0, path.rfind('/', wildcard));
 }
 
+// Returns the path as a part of a URI.
+std::string Encoded(const std::string& path) {
+  constexpr std::string_view kPlain = "-._~/=:@!$&'()+,;";
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string text;
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos) {
+      text += c;
+    } else {
+      text += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return text;
+}
+
 simurgh_arrow_result ListFiles(const char* uri, simurgh_arrow_file_function found, void* context,
                                simurgh_arrow_message* message) {
   return Guarded(message, [&]() -> arrow::Status {
@@ -692,7 +709,7 @@ simurgh_arrow_result ListFiles(const char* uri, simurgh_arrow_file_function foun
                      : is_folder && !file.path().ends_with(".parquet")) {
         continue;
       }
-      const std::string name = head.substr(0, scheme + 3) + file.path() + tail;
+      const std::string name = head.substr(0, scheme + 3) + Encoded(file.path()) + tail;
       const simurgh_arrow_file one{.path = name.c_str(),
                                    .bytes = static_cast<uint64_t>(file.size()),
                                    .modified_ns = file.mtime().time_since_epoch().count()};
