@@ -35,7 +35,7 @@ class ChunkedFile {
   // Opens the file and reads its first chunk. allow_pipes, errors: see OpenByteStream.
   static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes) {
     if (IsRemoteFile(path)) {
-      auto reader = RemoteReader::Open(path);
+      auto reader = RemoteFileReader::Open(path);
       if (!reader.ok()) return Annotate(reader.status(), path);
       ChunkedFile file(std::move(*reader));
       SIMURGH_RETURN_IF_ERROR(Annotate(file.Refill(), path));
@@ -106,11 +106,11 @@ class ChunkedFile {
 
  private:
   explicit ChunkedFile(FileDescriptor file) : file_(std::move(file)) {}
-  explicit ChunkedFile(std::unique_ptr<RemoteReader> file) : remote_(std::move(file)) {}
+  explicit ChunkedFile(std::unique_ptr<RemoteFileReader> file) : remote_(std::move(file)) {}
 
   // The file is one of these.
   FileDescriptor file_;
-  std::unique_ptr<RemoteReader> remote_;
+  std::unique_ptr<RemoteFileReader> remote_;
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kChunkBytes);
   size_t begin_ = 0;
   size_t end_ = 0;

@@ -61,24 +61,24 @@ StatusOr<std::vector<std::string>> WithRemoteFiles(const std::vector<std::string
   return all;
 }
 
-StatusOr<std::unique_ptr<RemoteReader>> RemoteReader::Open(const std::string& uri) {
+StatusOr<std::unique_ptr<RemoteFileReader>> RemoteFileReader::Open(const std::string& uri) {
   SIMURGH_ASSIGN_OR_RETURN(const simurgh_arrow_module* const module, ArrowModule());
   ModuleMessage message;
   simurgh_arrow_remote* file = nullptr;
   uint64_t bytes = 0;
   SIMURGH_RETURN_IF_ERROR(
       message.Of(module->open_remote(uri.c_str(), &file, &bytes, message.room())));
-  std::unique_ptr<RemoteReader> reader(new RemoteReader(*module, file, bytes));
+  std::unique_ptr<RemoteFileReader> reader(new RemoteFileReader(*module, file, bytes));
   reader->StartBlock();
   return reader;
 }
 
-RemoteReader::~RemoteReader() {
+RemoteFileReader::~RemoteFileReader() {
   if (requested_.valid()) requested_.wait();
   module_.close_remote(file_);
 }
 
-void RemoteReader::Seek(uint64_t byte) {
+void RemoteFileReader::Seek(uint64_t byte) {
   if (requested_.valid()) requested_.wait();
   requested_ = {};
   block_.clear();
@@ -87,7 +87,7 @@ void RemoteReader::Seek(uint64_t byte) {
   StartBlock();
 }
 
-StatusOr<size_t> RemoteReader::Read(char* data, size_t size) {
+StatusOr<size_t> RemoteFileReader::Read(char* data, size_t size) {
   if (begin_ == block_.size()) {
     SIMURGH_RETURN_IF_ERROR(failure_);
     if (!requested_.valid()) return 0;
@@ -103,7 +103,7 @@ StatusOr<size_t> RemoteReader::Read(char* data, size_t size) {
   return count;
 }
 
-void RemoteReader::StartBlock() {
+void RemoteFileReader::StartBlock() {
   if (next_ >= bytes_) return;
   const uint64_t byte = next_;
   const size_t size = std::min<uint64_t>(kBlockBytes, bytes_ - byte);
@@ -111,7 +111,7 @@ void RemoteReader::StartBlock() {
   requested_ = std::async(std::launch::async, [this, byte, size] { return ReadBlock(byte, size); });
 }
 
-StatusOr<std::string> RemoteReader::ReadBlock(uint64_t byte, size_t size) const {
+StatusOr<std::string> RemoteFileReader::ReadBlock(uint64_t byte, size_t size) const {
   std::string block(size, '\0');
   size_t done = 0;
   while (done < size) {

@@ -36,16 +36,16 @@ StatusOr<std::vector<std::string>> WithRemoteFiles(const std::vector<std::string
 //
 // Memory: two blocks of kBlockBytes.
 // Threads: one owner.
-class RemoteReader {
+class RemoteFileReader {
  public:
   static constexpr size_t kBlockBytes = size_t{8} * 1024 * 1024;
 
   // Opens a file at its first byte. Errors: those of the module,
   // without the path, as for all functions.
-  static StatusOr<std::unique_ptr<RemoteReader>> Open(const std::string& uri);
-  RemoteReader(const RemoteReader&) = delete;
-  RemoteReader& operator=(const RemoteReader&) = delete;
-  ~RemoteReader();
+  static StatusOr<std::unique_ptr<RemoteFileReader>> Open(const std::string& uri);
+  RemoteFileReader(const RemoteFileReader&) = delete;
+  RemoteFileReader& operator=(const RemoteFileReader&) = delete;
+  ~RemoteFileReader();
 
   // Continues at this byte.
   void Seek(uint64_t byte);
@@ -54,7 +54,7 @@ class RemoteReader {
   StatusOr<size_t> Read(char* data, size_t size);
 
  private:
-  RemoteReader(const simurgh_arrow_module& module, simurgh_arrow_remote* file, uint64_t bytes)
+  RemoteFileReader(const simurgh_arrow_module& module, simurgh_arrow_remote* file, uint64_t bytes)
       : module_(module), file_(file), bytes_(bytes) {}
   // Begins to read the block at next_, if the file has one.
   void StartBlock();

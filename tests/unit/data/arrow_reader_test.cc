@@ -303,7 +303,7 @@ TEST_CASE("Errors name the file, the column and the remedy") {
 }
 
 constexpr char kOddName[] = "odd name%3A[1].csv";
-constexpr size_t kLargeBytes = 2 * RemoteReader::kBlockBytes + 12'345;
+constexpr size_t kLargeBytes = 2 * RemoteFileReader::kBlockBytes + 12'345;
 
 std::string TextOf(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -378,7 +378,7 @@ TEST_CASE("Text files of an S3 server are read as those of a disk, however packe
 TEST_CASE("A file of several requests to an S3 server is read from every place") {
   const std::string expected = TextOf(Path("large.txt"));
   const std::string uri = TheServer().Uri("/large.txt");
-  constexpr size_t kBlock = RemoteReader::kBlockBytes;
+  constexpr size_t kBlock = RemoteFileReader::kBlockBytes;
   for (const size_t from :
        {size_t{0}, size_t{1}, kBlock - 1, kBlock, 2 * kBlock + 7, kLargeBytes - 1}) {
     CAPTURE(from);
