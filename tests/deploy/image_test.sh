@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the image, and checks its metadata, size and files. Runs it by chroot as its user, with a root that nobody can
+# Makes the image, and checks its description, size and files. Runs it by chroot as its user, with a root that nobody can
 # write: three daemons train, and their model predicts.
 set -euo pipefail
 

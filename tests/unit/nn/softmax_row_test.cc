@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// By definition, in f64. Returns the cross entropy.
+// Computes the cross entropy and its gradient by definition, in f64. Returns the cross entropy.
 double Reference(size_t own, double factor, std::span<const double> scores,
                  std::vector<double>& gradient) {
   const double largest = std::ranges::max(scores);
