@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the image, and checks its description, size and files. Runs it by chroot as its user, with a root that nobody can
-# write: three daemons train, and their model predicts.
+# Makes the image, and checks its description, size and files. Runs it by chroot as its user, with a
+# read-only root: three daemons train, and their model predicts.
 set -euo pipefail
 
 skip() { echo "SKIPPED: $*"; exit 77; }

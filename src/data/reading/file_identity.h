@@ -61,6 +61,7 @@ struct DataFile {
   }
 };
 
+// Returns the identity of a file of an object store; it has no hash of the file's ends.
 DataFile DataFileOf(const RemoteFile& file);
 
 // Identifies training files. Errors: those of IdentifyFile.

@@ -40,8 +40,8 @@ class RemoteFileReader {
  public:
   static constexpr size_t kBlockBytes = size_t{8} * 1024 * 1024;
 
-  // Opens a file at its first byte. Errors: those of the module,
-  // without the path, as for all functions.
+  // Opens a file at its first byte. Errors: those of the module, without the path, as for all
+  // functions.
   static StatusOr<std::unique_ptr<RemoteFileReader>> Open(const std::string& uri);
   RemoteFileReader(const RemoteFileReader&) = delete;
   RemoteFileReader& operator=(const RemoteFileReader&) = delete;
