@@ -37,6 +37,8 @@ PACKAGES=(
   libxxhash-dev libfarmhash-dev libzstd-dev zlib1g-dev
   # Kafka, for simurgh-feed.
   librdkafka-dev
+  # HTTP, for checkpoints in object stores.
+  libcurl4-openssl-dev
   # Arithmetic: vector kernels, dense layers and their threads.
   libhwy-dev libdnnl-dev libgomp1
   # Neighbours of vectors, for retrieval.

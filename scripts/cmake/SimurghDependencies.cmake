@@ -39,6 +39,10 @@ target_link_libraries(simurgh_dnnl INTERFACE ${SIMURGH_GOMP_LIBRARY})
 find_path(SIMURGH_HNSWLIB_INCLUDE hnswlib/hnswlib.h REQUIRED)
 add_library(simurgh_hnswlib INTERFACE IMPORTED GLOBAL)
 target_include_directories(simurgh_hnswlib INTERFACE ${SIMURGH_HNSWLIB_INCLUDE})
+# src/objects loads the library at its first use.
+find_path(SIMURGH_CURL_INCLUDE curl/curl.h REQUIRED)
+add_library(simurgh_curl_headers INTERFACE IMPORTED GLOBAL)
+target_include_directories(simurgh_curl_headers INTERFACE ${SIMURGH_CURL_INCLUDE})
 simurgh_system_library(simurgh_rdkafka librdkafka/rdkafka.h rdkafka)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
 

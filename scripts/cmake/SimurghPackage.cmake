@@ -22,6 +22,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS adduser)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates, libcurl4")  # Models in buckets need them.
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "${PROJECT_DESCRIPTION}
  Three daemons train models whose embedding tables are larger than a machine: embedding-ps keeps the rows,
  embedding-worker pools them, nn-worker computes the dense network. The program simurgh trains, predicts,
