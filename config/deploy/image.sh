@@ -54,12 +54,12 @@ root=$(buildah mount "$container")
 
 # Debian's packages come from a mirror, then dpkg installs ours, whose file apt would seek inside. The user exists before
 # the package's script would choose its number. The hook-dir avoids usrmerge, which needs Perl. Without privileges,
-# programs that change their user have no use. Brokers of Kafka have certificates of public authorities. mmdebstrap
-# empties /tmp itself: its configuration of apt is there until the end.
+# programs that change their user have no use. Brokers of Kafka and buckets have certificates of public authorities, and
+# programs load libcurl for buckets. mmdebstrap empties /tmp itself: its configuration of apt is there until the end.
 needed=$(dpkg-deb --field "$package" Depends | sed 's/ *([^)]*)//g; s/ *|[^,]*//g; s/ //g')
 step "2 of 3: unpacking Debian 12 and $(basename "$package")"
 "${as_root[@]}" env TMPDIR="$folder/temporary" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" \
-  mmdebstrap --variant=essential --format=directory --include="$needed,ca-certificates" \
+  mmdebstrap --variant=essential --format=directory --include="$needed,ca-certificates,libcurl4" \
   --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --dpkgopt='path-include=/usr/share/doc/simurgh/*' \

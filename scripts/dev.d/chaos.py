@@ -17,6 +17,12 @@ SHAPES = [(2, 2, 1, "sync"), (1, 0, 1, "hybrid"), (2, 0, 2, "hybrid"), (1, 2, 2,
 QUIET_AFTER = 120  # Seconds of a round; it must then end within as many more.
 
 
+def model_of(folder):
+    """The place of a model: in the folder, or in the bucket of tests/support/with_bucket.sh."""
+    bucket = os.environ.get("SIMURGH_TEST_BUCKET")
+    return f"{bucket}/{'-'.join(folder.split('/')[-2:])}" if bucket else f"{folder}/model"
+
+
 def command(folder, logs, shape):
     ranks, loaders, workers, mode = shape
 
@@ -28,7 +34,7 @@ def command(folder, logs, shape):
         f"embedding_worker.instances=[{listed('worker', workers)}]",
         f"nn_worker.instances=[{listed('nn', ranks)}]",
         f"loaders.instances=[{','.join(['{}'] * loaders)}]",
-        f"checkpoint.directory={folder}/model",
+        f"checkpoint.directory={model_of(folder)}",
         "checkpoint.every_steps=250",
         "training.max_steps=4000",
         "training.epochs=1000",
@@ -146,7 +152,7 @@ def main():
             try:
                 output, attempts = disturbed(folder, shape, random.Random(seed))
                 diff = subprocess.run(
-                    [PROGRAM, "model", "diff", f"{calm}/model", f"{folder}/model"],
+                    [PROGRAM, "model", "diff", model_of(calm), model_of(folder)],
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
                 same = output.split(" samples")[0] == calm_output.split(" samples")[0]
                 problem = "" if diff.returncode == 0 and same else f"models differ: {diff.stdout}"

@@ -25,13 +25,14 @@ base:
 tensor: base
 config: base
 telemetry: base
+objects: base config
 rpc: base
 data/batch: base tensor
 data/processing: simurgh base tensor config data/batch
 data/reading: simurgh base tensor config telemetry data/batch data/processing
 data/guess: base config data/batch data/processing data/reading
 kafka: base config telemetry data/batch data/reading
-model: base tensor config telemetry
+model: base tensor config telemetry objects
 table: base tensor config telemetry model
 embedding: base tensor config telemetry data/batch table
 nn: base tensor config telemetry data/batch embedding
@@ -40,15 +41,16 @@ train: base tensor config telemetry data/batch data/reading model embedding nn c
 predict: base tensor config telemetry data/batch data/reading model table embedding nn train
 retrieval: base tensor config data/batch data/reading nn collective train predict
 report: base tensor config data/batch data/reading model nn train predict
-services: simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train predict retrieval report rpc
+services: simurgh base tensor config telemetry objects data/batch data/processing data/reading data/guess kafka model table embedding nn collective train predict retrieval report rpc
 '
 
 # module: the headers that it offers to other modules. rpc and services offer all.
 OFFERS='
 base: aligned_buffer check cpu_isa file_descriptor hash invalid log mutex random status step_id system_library text thread version
 tensor: finite half half-inl matrix_view
-config: calibration cluster_config data_config defaults embedding_form feature_config layer_shape model_config nearest retrieval service_config serving_config statistics table_config tower_shape training_config uri_credentials
+config: calibration cluster_config data_config defaults embedding_form feature_config layer_shape model_config nearest retrieval service_config serving_config statistics table_config tower_shape training_config uri
 telemetry: event_file logging metrics timeline
+objects: object_store s3_store
 data/batch: batch batch_builder data_position encoded_batch
 data/processing: feature_consumer numbers times
 data/reading: arrow_source arrow_vectors bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events line_cells record_stream remote_file replay_reader row_batcher row_lines row_parser row_source row_text

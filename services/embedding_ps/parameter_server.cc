@@ -513,8 +513,8 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   }
   std::optional<Checkpoint> checkpoint;
   if (!call.model.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(checkpoint,
-                             ModelDirectory(call.model, environment_.files).Open(call.step));
+    SIMURGH_ASSIGN_OR_RETURN(
+        checkpoint, ModelDirectory(call.model, environment_.FilesOf(call.model)).Open(call.step));
   }
   if (TrainingOf(rows_of_) == TrainingOf(call.run)) {
     SIMURGH_RETURN_IF_ERROR(Clear(call.run));
@@ -558,7 +558,8 @@ Status ParameterServer::LoadAndCount(const Checkpoint& checkpoint, uint32_t serv
 }
 
 Status ParameterServer::LoadLost(uint64_t run, const Status& loss, LoadProgress progress) {
-  ModelDirectory model(checkpoint_.directory, environment_.files);
+  const std::string& directory = checkpoint_.directory;
+  ModelDirectory model(directory, environment_.FilesOf(directory));
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, model.HighestGeneration());
   if (newest > GenerationOf(run)) return SupersededError(RunNumber(newest, run));
   const auto found = model.Latest();

@@ -104,6 +104,8 @@ class RowSaver::Writer {
     std::optional<PlannedFile> removed;
   };
 
+  FileSystem& files() const { return saver_.FilesOf(call_); }
+
   // Creates the folders of files such as "rows/TABLE/0.safetensors". The nn-worker may have removed
   // the folder above them, after the failure of another server.
   Status CreateFolders(const std::string& folder) {
@@ -120,9 +122,9 @@ class RowSaver::Writer {
     }
     std::vector<std::string> kinds;
     for (const auto& [kind, names] : tables) kinds.push_back(kind);
-    SIMURGH_RETURN_IF_ERROR(saver_.files_.MakeFoldersIn(folder, kinds));
+    SIMURGH_RETURN_IF_ERROR(files().MakeFoldersIn(folder, kinds));
     for (const auto& [kind, names] : tables) {
-      SIMURGH_RETURN_IF_ERROR(saver_.files_.MakeFoldersIn(absl::StrCat(folder, "/", kind), names));
+      SIMURGH_RETURN_IF_ERROR(files().MakeFoldersIn(absl::StrCat(folder, "/", kind), names));
     }
     return absl::OkStatus();
   }
@@ -140,7 +142,7 @@ class RowSaver::Writer {
     }
     if (!absl::IsResourceExhausted(status)) return status;
     files_.clear();  // Removes them.
-    SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, saver_.files_.FreeBytes(folder));
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, files().FreeBytes(folder));
     return free >= notes_.bytes
                ? status
                : DiskFullError(folder, "the save of a server's rows", notes_.bytes, free);
@@ -150,7 +152,7 @@ class RowSaver::Writer {
   Status Create(const std::string& folder, const FilePlan& plan, std::optional<PlannedFile>& file) {
     SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
                              TensorFileWriter::Create(absl::StrCat(folder, "/", plan.name),
-                                                      plan.tensors, plan.metadata, saver_.files_));
+                                                      plan.tensors, plan.metadata, files()));
     file.emplace(plan.name, std::move(writer));
     return absl::OkStatus();
   }
@@ -345,9 +347,9 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
         "daemons");
   }
   SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
-  SIMURGH_RETURN_IF_ERROR(CheckDirectory(files_, call));
+  SIMURGH_RETURN_IF_ERROR(CheckDirectory(FilesOf(call), call));
   if (call.probe) {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, DirectoryOf(call), call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(FilesOf(call), DirectoryOf(call), call.folder));
     return SaveProgress{.done = true};
   }
   const std::string name =
@@ -361,7 +363,7 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
         absl::StrCat(name, ": this server was restarted since the save has begun"));
   }
   return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, DirectoryOf(call), call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(FilesOf(call), DirectoryOf(call), call.folder));
     // Shared: a std::function must be copyable.
     auto notes = std::make_shared<Notes>(Begin(call));
     return RowTask::Work{

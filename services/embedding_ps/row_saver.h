@@ -80,6 +80,9 @@ class RowSaver {
   const std::string& DirectoryOf(const SaveRowsCall& call) const {
     return call.directory.empty() ? config_.directory : call.directory;
   }
+  FileSystem& FilesOf(const SaveRowsCall& call) const {
+    return FileSystem::For(DirectoryOf(call), files_);
+  }
   CopyBase BaseOf(const SaveRowsCall& call);
   Notes Begin(const SaveRowsCall& call);
   void NoteChanges(Notes& notes);
@@ -92,7 +95,7 @@ class RowSaver {
   const PartitionThreads partitions_;
   CopyMemory& memory_;
   ServerMetrics& metrics_;
-  FileSystem& files_;
+  FileSystem& files_;  // Files that are in no bucket.
   // Saves of this server whose changes since then are known: the last one, and the one that it
   // continues. Empty if there is none.
   std::string last_;

@@ -30,8 +30,11 @@ std::function<void()> StartBackgroundThread(std::function<void()> task);
 
 // The files and threads that a server uses. A simulation replaces them.
 struct ServerEnvironment {
-  // Lifetime: the server's.
+  // Files that are in no bucket. Lifetime: the server's.
   FileSystem& files = FileSystem::Real();
+  // Returns the file system of a model's folder.
+  FileSystem& FilesOf(const std::string& folder) const { return FileSystem::For(folder, files); }
+
   std::function<std::unique_ptr<PartitionThread>(const std::string& name)> start_partition =
       StartPartitionThread;
   TaskStarter start_save = StartBackgroundThread;

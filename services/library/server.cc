@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "config/cluster_config.h"
 #include "config/serving_config.h"
+#include "config/uri.h"
 #include "model/model_directory.h"
 #include "predict/model_version.h"
 #include "predict/program_network.h"
@@ -84,7 +85,7 @@ Status simurgh_server::Open(const simurgh_server_options& options) {
   const auto set = [this](const char* key, const std::string& value) {
     overrides.push_back(absl::StrCat("serving.", key, "=", simurgh::YamlText(value)));
   };
-  if (options.model != nullptr) set("model", std::filesystem::absolute(options.model).string());
+  if (options.model != nullptr) set("model", simurgh::AbsoluteFolder(options.model));
   if (options.listen != nullptr) set("listen", options.listen);
   SIMURGH_RETURN_IF_ERROR(
       simurgh::InitLogging("serve", options.log_level == nullptr ? "info" : options.log_level));

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
+#include "config/uri.h"
 #include "services/api/peer_clients.h"
 #include "services/api/reply.h"
 
@@ -312,6 +313,7 @@ Reply<api::SaveCheckpoint> CheckpointService::OnSave(
 }
 
 TokenLink::TokenLink(const ClusterConfig& config) : path_(LinkIn(config.checkpoint.directory)) {
+  if (IsUri(path_)) return;
   RemoveLink(path_);
   if (config.rpc.token_file.empty()) return;
   std::error_code ignored;
@@ -319,10 +321,12 @@ TokenLink::TokenLink(const ClusterConfig& config) : path_(LinkIn(config.checkpoi
                                   ignored);
 }
 
-TokenLink::~TokenLink() { RemoveLink(path_); }
+TokenLink::~TokenLink() {
+  if (!IsUri(path_)) RemoveLink(path_);
+}
 
 std::optional<std::string> FindTokenLink(const std::string& directory) {
-  if (directory.empty()) return std::nullopt;
+  if (directory.empty() || IsUri(directory)) return std::nullopt;
   std::error_code ignored;
   std::string target = std::filesystem::read_symlink(LinkIn(directory), ignored).string();
   if (target.empty() || !std::filesystem::exists(target, ignored)) return std::nullopt;

@@ -155,11 +155,11 @@ class CheckpointService {
 
 // A symbolic link in checkpoint.directory to cluster.token_file, from which `simurgh checkpoint`
 // learns the token of a training by `simurgh train`. The file itself stays where only its owner
-// can read it. The destructor removes the link.
+// can read it. The destructor removes the link. A bucket has no links.
 class TokenLink {
  public:
-  // Without a token there is no link, and an older one is removed. A failure is ignored: the
-  // command then needs --set cluster.token_file.
+  // Without a token there is no link, and an older one is removed. A failure is ignored. Without a
+  // link, the command needs --set cluster.token_file.
   explicit TokenLink(const ClusterConfig& config);
   ~TokenLink();
   TokenLink(const TokenLink&) = delete;

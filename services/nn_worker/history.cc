@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/version.h"
+#include "config/uri.h"
 #include "table/memory_budget.h"
 
 namespace simurgh {
@@ -62,12 +63,17 @@ void AddScalars(const Json& json, const std::string& tag, uint64_t step, double 
 }  // namespace
 
 StatusOr<std::unique_ptr<History>> History::Open(const ClusterConfig& config, uint64_t step,
-                                                 RatesAt rates) {
+                                                 uint64_t generation, RatesAt rates) {
   const std::string& folder = config.checkpoint.directory;
-  const std::string path = folder.empty() ? "" : absl::StrCat(folder, "/", kFile);
+  const bool is_file = !folder.empty() && !IsUri(folder);
+  const std::string path = is_file ? absl::StrCat(folder, "/", kFile) : "";
   if (!path.empty()) SIMURGH_RETURN_IF_ERROR(Keep(path, step));
   std::unique_ptr<History> history(
       new History(path, std::move(rates), LabelColumns(config.data).size()));
+  if (IsUri(folder)) {
+    SIMURGH_ASSIGN_OR_RETURN(history->in_bucket_,
+                             BucketHistory::Open(ModelDirectory(folder), step, generation));
+  }
   const std::string& events = config.training.tensorboard;
   {
     const MutexLock lock(history->mutex_);
@@ -120,12 +126,14 @@ void History::Add(uint64_t step, EvaluationSet set, const EvaluationResult& resu
   Json line = {{"samples", result.samples}};
   for (const auto& [metric, value] : ReportedMetrics(result)) line[metric] = NumberOrNull(value);
   Write(set == EvaluationSet::kTest ? "test" : "validation", step, line);
+  Show();
 }
 
 void History::Add(const SavedCheckpoint& saved, double seconds) {
   Json line = {{"seconds", seconds}, {"bytes", saved.bytes}, {"rows", Json(saved.table_rows)}};
   if (!saved.evicted.empty()) line["evicted"] = Json(saved.evicted);
   Write("checkpoint", saved.step, line);
+  Show();
 }
 
 void History::Add(const TrainResult& result, uint64_t max_steps) {
@@ -136,6 +144,7 @@ void History::Add(const TrainResult& result, uint64_t max_steps) {
   Json line = {{"reason", reason}, {"samples", result.samples}, {"seconds", result.seconds}};
   if (result.best_step) line["best_step"] = *result.best_step;
   Write("end", result.steps, line);
+  Show();
 }
 
 void History::Add(const TrainObserver::Sample& sample) {
@@ -159,6 +168,7 @@ void History::Write(const char* event, uint64_t step, const Json& rest) {
   Json line = {{"event", event}, {"step", step}, {"time", time}};
   line.update(rest);
   const MutexLock lock(mutex_);
+  if (in_bucket_ != nullptr) in_bucket_->Add(line.dump());
   if (!path_.empty() && !(file_ << line.dump() << "\n" << std::flush)) {
     Warn(absl::UnavailableError(path_ + ": a line cannot be written"));
     file_.clear();

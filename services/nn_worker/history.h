@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "config/cluster_config.h"
+#include "services/nn_worker/bucket_history.h"
 #include "services/nn_worker/model_saver.h"
 #include "telemetry/event_file.h"
 #include "train/trainer.h"
@@ -39,9 +40,10 @@ class History {
   using RatesAt = std::function<Rates(uint64_t step)>;
 
   // Opens the history of a model, or a new one. step: of the checkpoint that training continues;
-  // lines of later steps are removed. Errors: UNAVAILABLE.
+  // lines of later steps are removed. generation: of this start; 0 without a folder.
+  // Errors: UNAVAILABLE; for a bucket those of BucketHistory.
   static StatusOr<std::unique_ptr<History>> Open(const ClusterConfig& config, uint64_t step,
-                                                 RatesAt rates);
+                                                 uint64_t generation, RatesAt rates);
 
   void Add(const TrainObserver::Progress& progress);
   void Add(uint64_t step, EvaluationSet set, const EvaluationResult& result);
@@ -61,9 +63,14 @@ class History {
 
   // Writes a line. rest: without event, step and time.
   void Write(const char* event, uint64_t step, const Json& rest);
+  // Makes the lines so far appear in a bucket.
+  void Show() {
+    if (in_bucket_ != nullptr) in_bucket_->Write();
+  }
   void Warn(const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::string path_;  // Empty: there is no file.
+  const std::string path_;                    // Empty: there is no file, or it is in a bucket.
+  std::unique_ptr<BucketHistory> in_bucket_;  // Null: the file is in no bucket.
   const RatesAt rates_;
   const size_t labels_;
   std::atomic<bool> wants_sample_ = false;

@@ -115,7 +115,8 @@ Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(
     const ClusterConfig& config, const Checkpoint* continued, bool takes_newest, uint64_t new_run,
     BestCheckpoints& best, SaverEnvironment environment, bool is_update) {
-  ModelDirectory directory(config.checkpoint.directory, environment.files);
+  const std::string& folder = config.checkpoint.directory;
+  ModelDirectory directory(folder, FileSystem::For(folder, environment.files));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
   if (continued == nullptr && !steps.empty() && !takes_newest) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -154,7 +155,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(
 }
 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) const {
-  ModelDirectory directory(path, environment_.files);
+  ModelDirectory directory(path, FileSystem::For(path, environment_.files));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
   if (!steps.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--directory: '", path, "' has a model of step ",
@@ -292,7 +293,8 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     if (!is_delta) spdlog::warn("{}; saving all rows", std::string(there.message()));
   }
   const std::vector<float>& statistics = model.state.rank_statistics;
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, environment_.files.FreeBytes(directory_.path()));
+  FileSystem& files = directory_.files();
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, files.FreeBytes(directory_.path()));
   const uint64_t own = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
   uint64_t needed = own;
   std::optional<DenseFiles> dense;
@@ -302,12 +304,12 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     if (!model.probe.empty()) {
       if (probe == nullptr) {
         SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
-        SIMURGH_ASSIGN_OR_RETURN(probe, environment_.files.Create(path));
+        SIMURGH_ASSIGN_OR_RETURN(probe, files.Create(path));
       }
       SIMURGH_RETURN_IF_ERROR(probe->Allocate(model.probe.size()));
     }
-    SIMURGH_ASSIGN_OR_RETURN(
-        dense, DenseFiles::Create(attempt.folder(), model.dense, statistics, environment_.files));
+    SIMURGH_ASSIGN_OR_RETURN(dense,
+                             DenseFiles::Create(attempt.folder(), model.dense, statistics, files));
     return absl::OkStatus();
   };
   const auto call = [&]() -> StatusOr<SaveProgress> {

@@ -76,7 +76,7 @@ using OnRows = std::function<void(const SaveProgress& progress)>;
 struct SaverEnvironment {
   using Clock = std::chrono::steady_clock;
 
-  FileSystem& files = FileSystem::Real();
+  FileSystem& files = FileSystem::Real();  // Files that are in no bucket.
   std::function<Clock::time_point()> now = Clock::now;
   // Waits. Returns false after a stop.
   std::function<bool(std::chrono::milliseconds duration, const std::stop_token& stop)> sleep =

@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/step_id.h"
+#include "config/uri.h"
 #include "data/guess/label_texts.h"
 #include "services/nn_worker/checkpointer.h"
 #include "services/nn_worker/loader_methods.h"
@@ -190,8 +191,10 @@ class NnWorker : public Daemon {
 
   // Returns whether training continues a checkpoint of this folder, not of another one.
   bool Continues(const std::string& directory) const {
+    if (!resumed_) return false;
+    if (IsUri(directory)) return BucketPath(directory) == resumed_->model;
     std::error_code ignored;
-    return resumed_ && std::filesystem::equivalent(directory, resumed_->model, ignored);
+    return std::filesystem::equivalent(directory, resumed_->model, ignored);
   }
 
   // Returns whether the failure is the loss of another process, which a new start recovers from.
@@ -511,6 +514,7 @@ class NnWorker : public Daemon {
     const bool continues = folder.empty() ? resumed_.has_value() : Continues(folder);
     SIMURGH_ASSIGN_OR_RETURN(history_,
                              History::Open(config, continues ? job_->start().steps : 0,
+                                           saver_ == nullptr ? 0 : saver_->generation(),
                                            [this](uint64_t step) { return RatesAt(step); }));
     job_->WriteTo(*history_);
     return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "data/guess/telling_column.h"
 #include "data/reading/batch_reader.h"
+#include "model/file_system.h"
 
 namespace simurgh {
 namespace {
@@ -215,8 +216,7 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
   if (folder.empty()) return text;
   // The folder of the first training of `simurgh train --refit`.
   const std::string trial = folder + "-trial";
-  std::error_code ignored;
-  if (std::filesystem::exists(trial, ignored)) folders += " and " + ShellWord(trial);
+  if (FileSystem::For(trial).List(trial).ok()) folders += " and " + ShellWord(trial);
   return text + fmt::format(". To train anew with other settings, remove {}", folders);
 }
 

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "config/cluster_config.h"
 #include "config/serving_config.h"
+#include "config/uri.h"
 #include "predict/remote_rows.h"
 #include "predict/served_versions.h"
 #include "rpc/async.h"
@@ -31,8 +32,7 @@ class ServeFlags {
   StatusOr<ClusterConfig> Load(const DaemonFlags& flags) {
     std::vector<std::string> overrides = flags.overrides;
     if (!model.empty()) {
-      overrides.push_back(
-          absl::StrCat("serving.model=", YamlText(std::filesystem::absolute(model).string())));
+      overrides.push_back(absl::StrCat("serving.model=", YamlText(AbsoluteFolder(model))));
     }
     SIMURGH_ASSIGN_OR_RETURN(ServingConfig serving,
                              LoadServingConfig(flags.config_path, overrides));

@@ -28,6 +28,7 @@
 #include "base/file_descriptor.h"
 #include "config/cluster_config.h"
 #include "config/nearest.h"
+#include "config/uri.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/progress.h"
@@ -40,7 +41,8 @@ constexpr std::chrono::milliseconds kPoll{50};
 
 constexpr char kFolderNotes[] =
     R"(The run has a folder for its logs, its token and its state: --run FOLDER, or by default
-checkpoint.directory with `.run` at the end, and `-NAME` with --host NAME.
+checkpoint.directory with `.run` at the end, and `-NAME` with --host NAME. Of a model in a
+bucket it is in the working directory.
 
 )";
 
@@ -99,6 +101,8 @@ class RunOptions {
       }
       folder = config.checkpoint.directory;
       while (folder.ends_with('/')) folder.pop_back();
+      // The run of a model in a bucket is in the working directory.
+      if (IsUri(folder)) folder = folder.substr(folder.rfind('/') + 1);
       folder += ".run";
       if (!host_.empty()) folder += "-" + host_;
     }

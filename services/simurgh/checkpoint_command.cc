@@ -9,6 +9,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "config/cluster_config.h"
+#include "config/uri.h"
 #include "services/api/methods.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
@@ -104,7 +105,7 @@ ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
       argc, argv,
       {"checkpoint: saves the model of a running training", kCheckpointUsage, kCheckpointNotes},
       options, [&](const ConfigArguments& config) {
-        if (!directory.empty()) directory = std::filesystem::absolute(directory).lexically_normal();
+        if (!directory.empty()) directory = AbsoluteFolder(directory);
         return Save(config, directory, json);
       });
 }

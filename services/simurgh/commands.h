@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "config/cluster_config.h"
+#include "config/uri.h"
 #include "model/model_directory.h"
 #include "services/runtime/command_line.h"
 
@@ -65,6 +66,7 @@ inline constexpr char kExportUsage[] =
 inline constexpr char kModelUsage[] =
     R"(  simurgh model list MODEL           list the checkpoints of a model
   simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors
+  simurgh model history MODEL        print the reports of the training
   simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them
   simurgh model diff MODEL OTHER     print what differs between two models
   simurgh model merge MODEL OUT      write a delta and what it continues as a full model
@@ -160,6 +162,7 @@ void PrintOverrides(const Checkpoint& checkpoint, const std::vector<std::string>
 
 // Returns the folder of the first training of `simurgh train --refit`.
 inline std::string TrialOf(std::string model) {
+  if (IsUri(model)) model = BucketPath(model);
   while (model.size() > 1 && model.ends_with('/')) model.pop_back();
   return model + "-trial";
 }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/uri.h"
 #include "data/reading/remote_file.h"
 
 namespace simurgh {
@@ -101,8 +102,8 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
   DayFiles all;
   std::map<std::string, size_t> places;  // Index of each path in `all`.
   for (const std::string& word : words) {
-    SIMURGH_ASSIGN_OR_RETURN(
-        Found found, IsRemoteFile(word) ? FindRemote(word) : FindLocal(data, word, settled));
+    SIMURGH_ASSIGN_OR_RETURN(Found found,
+                             IsUri(word) ? FindRemote(word) : FindLocal(data, word, settled));
     all.are_collected = all.are_collected || !found.is_named;
     for (size_t i = 0; i < found.files.size(); ++i) {
       const auto [place, is_new] = places.emplace(found.files[i], all.files.size());

@@ -29,6 +29,8 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "config/cluster_config.h"
+#include "config/uri.h"
+#include "model/file_system.h"
 #include "model/model_directory.h"
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
@@ -177,6 +179,14 @@ std::optional<ClusterConfig> Doctor::Load(const std::string& path,
 void Doctor::CheckFolder(const CheckpointConfig& config) {
   if (config.directory.empty()) {
     return Warn("checkpoint.directory is not set: what is trained is lost at the end; set it");
+  }
+  if (IsUri(config.directory)) {
+    const Status works = CheckBucket(config.directory);
+    if (!works.ok()) {
+      return Error(absl::StrCat("checkpoint.directory: ", std::string(works.message())));
+    }
+    return Ok(absl::StrCat("checkpoint.directory: ", config.directory,
+                           ": objects can be listed, written, replaced and removed"));
   }
   std::error_code error;
   std::filesystem::path folder = std::filesystem::absolute(config.directory, error);

@@ -13,10 +13,12 @@
 
 #include "base/hash.h"
 #include "config/cluster_config.h"
+#include "config/uri.h"
 #include "data/guess/data_guess.h"
 #include "data/guess/retrieval_guess.h"
 #include "data/guess/row_split.h"
 #include "data/reading/file_writer.h"
+#include "model/file_system.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
 #include "services/simurgh/commands.h"
@@ -275,10 +277,15 @@ Status Write(const std::string& path, const std::string& text) {
 
 // Sets the path of the configuration unless it is given.
 Status ChooseOutput(InitOptions& options) {
+  if (IsUri(options.output)) {
+    return OptionProblem(absl::StrCat(
+        "--output: '", options.output,
+        "' is a URI; name a file, and set checkpoint.directory in it to save to a bucket"));
+  }
   if (!options.output.empty()) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(const std::string folder, FolderFor(options.data));
   options.output = fs::path(folder) / (StemOf(options.data) + ".yaml");
-  if (!IsRemoteFile(options.data) && fs::path(options.data).parent_path() != folder) {
+  if (!IsUri(options.data) && fs::path(options.data).parent_path() != folder) {
     std::cout << fs::path(options.data).parent_path().string()
               << " cannot be written; the files are written to the current folder\n";
   }
@@ -504,7 +511,7 @@ StatusOr<ExitCode> Init(InitOptions options) {
                                                    folder.string(), ": ", failed.message()));
   }
   const auto from_output = [&](const std::string& file) -> std::string {
-    if (IsRemoteFile(file)) return file;
+    if (IsUri(file)) return file;
     return PathFrom(folder.lexically_normal(), fs::absolute(file).lexically_normal());
   };
   StarterOptions about{
@@ -531,10 +538,9 @@ StatusOr<ExitCode> Init(InitOptions options) {
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
                            ParseClusterConfig(text, options.output, {}));
   SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
-  std::error_code ignored;
   const std::string& model = config.checkpoint.directory;
   for (const std::string& folder_of_model : {model, TrialOf(model)}) {
-    if (!fs::exists(folder_of_model, ignored)) continue;
+    if (!FileSystem::For(folder_of_model).List(folder_of_model).ok()) continue;
     std::cout << folder_of_model
               << " is there, and training continues it; remove it to train anew\n";
   }

@@ -15,6 +15,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "base/version.h"
+#include "config/uri.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/kubernetes_objects.h"
@@ -36,12 +37,18 @@ Copy the folder of CONFIG to the volume of --data: ranks see it at /data. Files 
 must be in the image. The model is saved in the claim NAME-models. Servers and ranks share it, so
 its storage class must allow ReadWriteMany.
 
+With --with-bucket, or if checkpoint.directory is a URI, the model is in that bucket, and there is
+no claim. Pods get the variables of the Secret NAME-s3, if it exists: AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL. Or give --service-account NAME, of an
+account that may use the bucket.
+
 The token is that of cluster.token_file, or a new one. To apply changes later, keep it: give
 --keep-token. A Job cannot change: delete it before applying a new configuration.
 
 Examples:
   simurgh kubernetes clicks.yaml --data clicks-files --ids 100M | kubectl apply --filename -
   simurgh kubernetes clicks.yaml --servers 8 --ranks 2 --gpu --serve --keep-token
+  simurgh kubernetes clicks.yaml --with-bucket s3://models/clicks --service-account trainer
   kubectl logs --follow job/clicks-nn-worker
 
 Exit codes:
@@ -143,6 +150,10 @@ ExitCode RunKubernetesCommand(int argc, const char* const* argv) {
       "tls", po::value(&pods.tls_secret)->value_name("SECRET"),
       "secret with tls.crt, tls.key and ca.crt for calls between daemons (default: without "
       "encryption, and a policy that keeps other pods out)")(
+      "with-bucket", po::value(&pods.bucket)->value_name("URI"),
+      "save the model in this folder of a bucket, as s3://BUCKET/PREFIX (default: in a claim)")(
+      "service-account", po::value(&pods.service_account)->value_name("NAME"),
+      "run all pods with this account (default: that of the namespace)")(
       "keep-token", po::bool_switch(&keeps_token), "print no token; its secret exists")(
       "serve", po::bool_switch(&pods.serves), "also serve the model's newest version");
   const auto run = [&](const ConfigArguments& arguments) -> StatusOr<ExitCode> {
@@ -150,6 +161,14 @@ ExitCode RunKubernetesCommand(int argc, const char* const* argv) {
     SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
     PlannedIds planned;
     for (const std::string& one : ids) SIMURGH_RETURN_IF_ERROR(planned.Add(one));
+    if (pods.bucket.empty() && IsUri(config.checkpoint.directory)) {
+      pods.bucket = config.checkpoint.directory;
+    }
+    if (!pods.bucket.empty()) {
+      const Status valid = ParseBucketPath(pods.bucket).status();
+      if (!valid.ok()) return OptionProblem(absl::StrCat("--with-bucket: ", valid.message()));
+      pods.bucket = BucketPath(pods.bucket);
+    }
     if (pods.image.empty()) pods.image = absl::StrCat("simurgh:", Version());
     if (pods.name.empty()) pods.name = ObjectName(config.name);
     pods.has_gpus = has_gpus || config.nn_worker.device == ComputeDevice::kCuda;

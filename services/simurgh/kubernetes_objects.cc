@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 
 #include "base/hash.h"
+#include "config/uri.h"
 
 namespace simurgh {
 namespace {
@@ -87,7 +88,7 @@ class Objects {
                     {"kind", "ConfigMap"},
                     {"metadata", Metadata(NameOf("config"))},
                     {"data", {{"cluster.yaml", config_.source.text}}}});
-    AddClaim();
+    if (!is_in_bucket()) AddClaim();
     AddPolicy();
     for (const Kind& kind : {servers, workers, ranks}) SetInstances(kind);
     for (const Kind& kind : {servers, workers, ranks}) {
@@ -109,7 +110,10 @@ class Objects {
     return labels;
   }
   Json Metadata(const std::string& name) const { return {{"name", name}, {"labels", Labels()}}; }
-  std::string ModelPath() const { return absl::StrCat(kModelFolder, "/", options_.name); }
+  bool is_in_bucket() const { return !options_.bucket.empty(); }
+  std::string ModelPath() const {
+    return is_in_bucket() ? options_.bucket : absl::StrCat(kModelFolder, "/", options_.name);
+  }
 
   // Sets the overrides that all daemons get, but for their instances.
   Status SetArguments() {
@@ -144,6 +148,10 @@ class Objects {
     std::vector<std::string> moved;
     bool is_moved = false;
     for (const std::string& written : files) {
+      if (IsUri(written)) {
+        moved.push_back(YamlText(written));
+        continue;
+      }
       const std::string file = std::filesystem::absolute(written).lexically_normal().string();
       if (!file.starts_with(folder)) {
         moved.push_back(YamlText(file));
@@ -186,7 +194,8 @@ class Objects {
            {"resources", {{"requests", {{"storage", SizeText(options_.model_bytes)}}}}}}}});
   }
 
-  // Only daemons call daemons. Metrics and predictions are for everyone.
+  // Only daemons call daemons. Metrics and predictions are for everyone. Calls of pods to others,
+  // such as an object store, are not limited.
   void AddPolicy() {
     const Json ours = {{"matchLabels", Labels()}};
     Json open = Json::array({{{"port", kMetricsPort}}});
@@ -241,14 +250,17 @@ class Objects {
     Json mounts =
         Json::array({{{"name", "config"}, {"mountPath", kConfigFolder}, {"readOnly", true}},
                      {{"name", "run"}, {"mountPath", "/run/simurgh"}},
-                     {{"name", "tmp"}, {"mountPath", "/tmp"}},
-                     {{"name", "models"}, {"mountPath", kModelFolder}}});
-    Json volumes = Json::array(
-        {{{"name", "config"}, {"configMap", {{"name", NameOf("config")}}}},
-         {{"name", "secret"}, {"secret", {{"secretName", TokenSecret()}}}},
-         {{"name", "run"}, {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", "1Mi"}}}},
-         {{"name", "tmp"}, {"emptyDir", Json::object()}},
-         {{"name", "models"}, {"persistentVolumeClaim", {{"claimName", NameOf("models")}}}}});
+                     {{"name", "tmp"}, {"mountPath", "/tmp"}}});
+    Json volumes =
+        Json::array({{{"name", "config"}, {"configMap", {{"name", NameOf("config")}}}},
+                     {{"name", "secret"}, {"secret", {{"secretName", TokenSecret()}}}},
+                     {{"name", "run"}, {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", "1Mi"}}}},
+                     {{"name", "tmp"}, {"emptyDir", Json::object()}}});
+    if (!is_in_bucket()) {
+      mounts.push_back({{"name", "models"}, {"mountPath", kModelFolder}});
+      volumes.push_back(
+          {{"name", "models"}, {"persistentVolumeClaim", {{"claimName", NameOf("models")}}}});
+    }
     const auto add = [&](const char* name, const char* path, Json volume) {
       mounts.push_back({{"name", name}, {"mountPath", path}, {"readOnly", true}});
       volume["name"] = name;
@@ -270,7 +282,7 @@ class Objects {
       command.push_back("--set");
       command.push_back(setting);
     }
-    return {
+    Json pod = {
         {"metadata",
          {{"labels", Labels(kind.program)},
           // A change of the file or the settings starts the pods again.
@@ -315,6 +327,16 @@ class Objects {
                  {"readinessProbe", Probe("/readyz", "metrics", 5, 3)},
                  {"volumeMounts", mounts}}})},
           {"volumes", volumes}}}};
+    Json& spec = pod["spec"];
+    if (!options_.service_account.empty()) spec["serviceAccountName"] = options_.service_account;
+    if (is_in_bucket()) {
+      Json& container = spec["containers"][0];
+      container["workingDir"] = "/tmp";  // For bad rows, which are not in the bucket.
+      // A service account needs no Secret.
+      container["envFrom"] =
+          Json::array({{{"secretRef", {{"name", NameOf("s3")}, {"optional", true}}}}});
+    }
+    return pod;
   }
 
   std::string Digest() const {

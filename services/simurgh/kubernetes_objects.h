@@ -25,8 +25,10 @@ struct PodOptions {
   uint64_t server_memory = 0;
   uint64_t worker_memory = 0;
   uint64_t rank_memory = 0;
-  uint64_t model_bytes = 0;  // Size of the claim.
-  bool serves = false;       // Adds a server of predictions that follows the model.
+  uint64_t model_bytes = 0;     // Size of the claim.
+  std::string bucket;           // URI of the model's folder in a bucket; empty: in a claim.
+  std::string service_account;  // Account of all pods; empty: the namespace's default.
+  bool serves = false;          // Adds a server of predictions that follows the model.
 };
 
 // Returns the objects that train a configuration on Kubernetes 1.29 and later, in the order of

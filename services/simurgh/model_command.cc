@@ -18,10 +18,11 @@ namespace simurgh {
 namespace {
 
 constexpr char kModelNotes[] =
-    R"(MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and merge
+    R"(MODEL is a model's folder, or s3://BUCKET/PREFIX. Without STEP, the newest checkpoint is used. diff and merge
 also take a checkpoint's folder, MODEL/step-N. merge writes a checkpoint, with those that it
 continues, as a full one into the new model OUT. seal renews the checksums of manifests that
-you have edited; no training may save to MODEL meanwhile.
+you have edited; no training may save to MODEL meanwhile. history prints the reports of
+the training, a JSON object a line.
 
 Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.
 )";
@@ -108,10 +109,11 @@ StatusOr<ExitCode> Seal(ModelDirectory& model, bool json) {
 StatusOr<ExitCode> Run(const std::vector<std::string>& words, bool json) {
   const std::string action = words.empty() ? "" : words[0];
   const bool needs_two = action == "diff" || action == "merge";
-  const bool needs_one = action == "list" || action == "seal";
+  const bool needs_one = action == "list" || action == "seal" || action == "history";
   if (!needs_two && !needs_one && action != "info" && action != "verify") {
-    return OptionProblem(absl::StrCat(
-        "model: '", action, "' is not an action; use list, info, verify, diff, merge or seal"));
+    return OptionProblem(
+        absl::StrCat("model: '", action,
+                     "' is not an action; use list, info, history, verify, diff, merge or seal"));
   }
   if (words.size() < 2) return OptionProblem(absl::StrCat("model ", action, ": MODEL is missing"));
   SIMURGH_RETURN_IF_ERROR(CheckModelPath(words[1]));
@@ -127,6 +129,15 @@ StatusOr<ExitCode> Run(const std::vector<std::string>& words, bool json) {
     return OptionProblem(absl::StrCat("unexpected argument '", words[2], "'"));
   }
   if (action == "seal") return Seal(model, json);
+  if (action == "history") {
+    const StatusOr<std::string> text = model.ReadHistory();
+    if (absl::IsNotFound(text.status()))
+      SIMURGH_RETURN_IF_ERROR(model.Steps().status());
+    else
+      SIMURGH_RETURN_IF_ERROR(text.status());
+    std::cout << text.value_or("");
+    return ExitCode::kOk;
+  }
   if (action == "list") {
     SIMURGH_ASSIGN_OR_RETURN(const std::string text, ListCheckpoints(model, form));
     std::cout << text;

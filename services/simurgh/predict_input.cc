@@ -12,6 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "config/uri.h"
+
 namespace simurgh {
 namespace {
 

@@ -20,6 +20,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "base/version.h"
+#include "config/uri.h"
 #include "model/model_directory.h"
 #include "predict/model_version.h"
 #include "report/findings.h"
@@ -97,9 +98,9 @@ StatusOr<std::vector<std::string>> TestFilesOf(const Checkpoint& checkpoint) {
   };
   std::vector<std::string> overrides =
       absl::StrSplit(text("yaml.overrides"), '\n', absl::SkipEmpty());
-  const std::string present = std::filesystem::absolute(checkpoint.Path("manifest.json")).string();
-  overrides.insert(overrides.end(),
-                   {absl::StrCat("cluster.token_file=", YamlText(present)), "rpc={}"});
+  overrides.insert(
+      overrides.end(),
+      {absl::StrCat("cluster.token_file=", YamlText(PresentFile(checkpoint))), "rpc={}"});
   SIMURGH_ASSIGN_OR_RETURN(
       const ClusterConfig config,
       ParseClusterConfig(text("yaml"), text("yaml.path"), overrides, InputFiles::kIgnore));
@@ -133,11 +134,10 @@ Status DescribeModel(const Checkpoint& checkpoint, const ClusterConfig& config,
   report.config = manifest.config;
   for (const ModelFile& file : manifest.files) report.files.emplace_back(file.path, file.bytes);
   SIMURGH_ASSIGN_OR_RETURN(report.tables, ReadTables(checkpoint, config));
-  SIMURGH_ASSIGN_OR_RETURN(report.history, ReadHistory(absl::StrCat(model, "/history.jsonl")));
+  SIMURGH_ASSIGN_OR_RETURN(report.history, ReadHistory(model));
   SetEvicted(report.history, manifest.step, report.tables);
   if (!report.history.EvaluationsOf(/*tests=*/false).empty()) return absl::OkStatus();
-  SIMURGH_ASSIGN_OR_RETURN(TrainingHistory trial,
-                           ReadHistory(absl::StrCat(TrialOf(model), "/history.jsonl")));
+  SIMURGH_ASSIGN_OR_RETURN(TrainingHistory trial, ReadHistory(TrialOf(model)));
   if (trial.empty()) return absl::OkStatus();
   report.history = std::move(trial);
   report.trial = TrialOf(model);
@@ -167,7 +167,7 @@ StatusOr<std::optional<PredictInput>> FindInput(const ReportOptions& options,
   }
   for (const std::string& file : files) {
     std::error_code ignored;
-    if (IsRemoteFile(file) || std::filesystem::exists(file, ignored)) continue;
+    if (IsUri(file) || std::filesystem::exists(file, ignored)) continue;
     report.input_problem =
         absl::StrCat("The test file ", file, " is not there. Give rows by --input.");
     return std::nullopt;

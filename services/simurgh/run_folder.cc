@@ -16,6 +16,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "config/uri.h"
+
 namespace simurgh {
 
 StatusOr<std::unique_ptr<RunFolder>> RunFolder::Create(const std::string& given) {
@@ -67,6 +69,7 @@ Status RunFolder::WriteToken() const {
 }
 
 StatusOr<FileDescriptor> LockModel(const std::string& model, bool alone) {
+  if (IsUri(model)) return FileDescriptor();
   FileDescriptor lock(::open(model.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const int kind = alone ? LOCK_EX : LOCK_SH;
   if (lock.valid() && ::flock(lock.number(), kind | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

@@ -51,7 +51,8 @@ class RunFolder {
 };
 
 // Locks a model's folder until the descriptor is closed: alone for an update, together for
-// trainings, of which a newer one takes over. Locks nothing without a folder.
+// trainings, of which a newer one takes over. Locks nothing without a folder, or in a bucket, where
+// a newer start takes over.
 // Errors: INVALID_ARGUMENT if another command has a lock that excludes it.
 StatusOr<FileDescriptor> LockModel(const std::string& model, bool alone);
 

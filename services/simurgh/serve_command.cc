@@ -12,6 +12,7 @@
 
 #include "config/cluster_config.h"
 #include "config/serving_config.h"
+#include "config/uri.h"
 #include "model/model_directory.h"
 #include "services/runtime/command_line.h"
 #include "services/serving/scoring_backend.h"
@@ -115,12 +116,12 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
   const auto run = [&](const std::vector<std::string>& words) {
     if (!words.empty()) own.config = words[0];
     if (!model.empty()) {
-      own.overrides.push_back(Override("model", std::filesystem::absolute(model)));
+      own.overrides.push_back(Override("model", AbsoluteFolder(model)));
     }
     if (!items.empty())
       own.overrides.push_back(Override("items", std::filesystem::absolute(items)));
     if (!rank_model.empty()) {
-      own.overrides.push_back(Override("rank_model", std::filesystem::absolute(rank_model)));
+      own.overrides.push_back(Override("rank_model", AbsoluteFolder(rank_model)));
     }
     if (!listen.empty()) own.overrides.push_back(Override("listen", listen));
     return Serve(own);

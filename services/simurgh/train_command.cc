@@ -17,6 +17,8 @@
 
 #include "base/text.h"
 #include "config/cluster_config.h"
+#include "config/uri.h"
+#include "model/file_system.h"
 #include "model/model_directory.h"
 #include "services/nn_worker/quality_warnings.h"
 #include "services/runtime/command_line.h"
@@ -122,9 +124,8 @@ bool IsRefitted(const std::string& model) {
 Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
   const std::string& model = config.checkpoint.directory;
   if (!options.refit) {
-    std::error_code ignored;
     if (options.resume != "auto" || model.empty() ||
-        !std::filesystem::exists(TrialOf(model), ignored) || !IsRefitted(model)) {
+        !FileSystem::For(TrialOf(model)).List(TrialOf(model)).ok() || !IsRefitted(model)) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
@@ -158,7 +159,7 @@ Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
 // Returns a path as a value of an override. A relative one would be relative to the folder of the
 // configuration.
 std::string PathText(const std::string& path) {
-  const bool is_file = !IsRemoteFile(path) && !IsStream(path);
+  const bool is_file = !IsUri(path) && !IsStream(path);
   return YamlText(is_file ? std::filesystem::absolute(path).string() : path);
 }
 
@@ -226,7 +227,7 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
   std::optional<FileDescriptor> lock;
-  if (is_alone && !config.checkpoint.directory.empty()) {
+  if (is_alone && !config.checkpoint.directory.empty() && !IsUri(config.checkpoint.directory)) {
     std::error_code ignored;  // The nn-worker reports a problem of the folder.
     std::filesystem::create_directories(config.checkpoint.directory, ignored);
     SIMURGH_ASSIGN_OR_RETURN(lock, LockModel(config.checkpoint.directory, /*alone=*/false));

@@ -16,6 +16,8 @@
 
 #include "base/status.h"
 #include "config/cluster_config.h"
+#include "config/uri.h"
+#include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 
@@ -144,6 +146,11 @@ ExitCode RunTuneCommand(int argc, const char* const* argv) {
       "describe", po::bool_switch(&describes),
       "print what the search reads of CONFIG, as JSON, and end");
   const auto run = [&](const ConfigArguments& arguments) -> StatusOr<ExitCode> {
+    if (IsUri(output)) {
+      return OptionProblem(
+          "--output: the search writes no bucket; name a folder, and copy its best "
+          "model by `simurgh model merge`");
+    }
     if (!describes) return StartPython(argc, argv);
     SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load(InputFiles::kCheck));
     Describe(config);

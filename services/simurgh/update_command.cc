@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "config/cluster_config.h"
 #include "config/statistics.h"
+#include "config/uri.h"
 #include "model/model_directory.h"
 #include "rpc/address.h"
 #include "services/nn_worker/model_update.h"
@@ -367,11 +368,11 @@ StatusOr<ExitCode> Update(UpdateOptions options) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.model, ": is a file; name the folder of the model, checkpoint.directory"));
   }
-  if (!fs::is_directory(options.model, ignored)) {
+  if (!IsUri(options.model) && !fs::is_directory(options.model, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.model, ": no such folder; name that of a trained model, its checkpoint.directory"));
   }
-  options.model = fs::absolute(options.model, ignored).lexically_normal().string();
+  options.model = AbsoluteFolder(options.model);
   SIMURGH_RETURN_IF_ERROR(InitLogging("update", "warn", "text"));
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor lock, LockModel(options.model, /*alone=*/true));
   SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));

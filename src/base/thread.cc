@@ -1,9 +1,14 @@
 #include "base/thread.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,6 +18,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+
+#include "base/mutex.h"
 
 namespace simurgh {
 
@@ -54,6 +61,30 @@ Status PinThreadToNode(uint32_t node) {
                                                    "; use another node"));
   }
   return absl::OkStatus();
+}
+
+Status ForEachAtOnce(size_t count, size_t threads, absl::FunctionRef<Status(size_t)> work) {
+  std::atomic<size_t> next = 0;
+  Mutex mutex;
+  Status result;
+  const auto run = [&] {
+    for (size_t i = next++; i < count; i = next++) {
+      const Status done = work(i);
+      if (done.ok()) continue;
+      const MutexLock lock(mutex);
+      result.Update(done);
+      next = count;
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      while (others.size() + 1 < std::min(threads, count)) others.emplace_back(run);
+    } catch (const std::system_error&) {  // Too few threads are allowed; the running ones suffice.
+    }
+    run();
+  }
+  return result;
 }
 
 }  // namespace simurgh

@@ -178,14 +178,6 @@ inline bool IsArrow(const DataConfig& data) {
   return data.format == DataConfig::Format::kParquet || data.format == DataConfig::Format::kArrow;
 }
 
-// Returns whether the path is a URI, such as s3://bucket/key.
-inline bool IsRemoteFile(std::string_view path) { return path.find("://") != path.npos; }
-
-// Returns the path without the options of a URI, which begin with `?`.
-inline std::string_view WithoutOptions(std::string_view path) {
-  return IsRemoteFile(path) ? path.substr(0, path.find('?')) : path;
-}
-
 // Returns whether the path can be read only once: standard input, or the socket of `unix:PATH`.
 inline bool IsStream(std::string_view path) {
   return path == "-" || path == "/dev/stdin" || path.starts_with("unix:");

@@ -12,7 +12,7 @@
 #include "config/diagnostics.h"
 #include "config/file.h"
 #include "config/sections.h"
-#include "config/uri_credentials.h"
+#include "config/uri.h"
 
 namespace simurgh {
 namespace {
@@ -37,7 +37,7 @@ constexpr Scope kRows = Scope::kInput | Scope::kTraining;
 
 // Returns whether `file` names data that are not files of this machine.
 bool IsElsewhere(Format format, const std::string& file) {
-  return IsRemoteFile(file) || (format == Format::kArrow && IsStream(file));
+  return IsUri(file) || (format == Format::kArrow && IsStream(file));
 }
 
 // Returns the name, for which IsElsewhere() holds; a socket's path may be relative to the folder.

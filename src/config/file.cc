@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/uri.h"
+
 namespace simurgh {
 namespace {
 
@@ -28,6 +30,14 @@ std::string FileProblem(const std::string& path) {
   errno = 0;
   const std::ifstream file(path, std::ios::binary);
   return file ? "" : std::strerror(errno);
+}
+
+void Resolve(MapReader& in, const char* key, const std::string& folder, std::string* path) {
+  if (path->starts_with("~")) {
+    in.Error(key, absl::StrCat("'", *path, "' begins with ~, which is not expanded"),
+             "write out the path of the home folder");
+  }
+  *path = PathIn(folder, *path);
 }
 
 }  // namespace
@@ -78,11 +88,23 @@ void ReadPath(MapReader& in, const char* key, const char* meaning, const char* t
               const std::string& folder, Need need, std::string* path) {
   in.Text(key, meaning, path, type, need);
   if (path->empty()) return;
-  if (path->starts_with("~")) {
-    in.Error(key, absl::StrCat("'", *path, "' begins with ~, which is not expanded"),
-             "write out the path of the home folder");
+  if (IsUri(*path)) {
+    in.Error(key, "a URI, which is not read here", "give a path on this machine");
+    return;
   }
-  *path = PathIn(folder, *path);
+  Resolve(in, key, folder, path);
+}
+
+void ReadModelFolder(MapReader& in, const char* key, const char* meaning, const std::string& folder,
+                     std::string* path) {
+  in.Text(key, meaning, path, "path of a folder, or s3://BUCKET/PREFIX", Need::kOptional);
+  if (path->empty()) return;
+  if (!IsUri(*path)) return Resolve(in, key, folder, path);
+  if (const std::optional<UriError> error = BucketPathError(*path)) {
+    in.Error(key, error->problem, error->remedy);
+    return;
+  }
+  *path = BucketPath(*path);
 }
 
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,

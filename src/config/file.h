@@ -14,8 +14,13 @@ std::string FileName(const std::string& path);
 std::string PathIn(const std::string& folder, const std::string& path);
 
 // Reads the path of a file or folder, which need not exist, and resolves it relative to `folder`.
+// A URI is an error.
 void ReadPath(MapReader& in, const char* key, const char* meaning, const char* type,
               const std::string& folder, Need need, std::string* path);
+
+// Reads the path of a model's folder like ReadPath(), or its URI in a bucket: see BucketPath().
+void ReadModelFolder(MapReader& in, const char* key, const char* meaning, const std::string& folder,
+                     std::string* path);
 
 // Resolves the path of `key` relative to `folder`. Reports a file that is not regular or cannot be
 // read, and returns whether it can.

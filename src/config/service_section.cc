@@ -440,13 +440,13 @@ void ReadTimes(MapReader& in, CheckpointConfig* checkpoint) {
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint) {
   root.Map("checkpoint", [&](MapReader& in) {
     std::string& directory = checkpoint->directory;
-    ReadPath(in, "directory",
-             "folder in which training saves its model, and from which it continues; none: nothing "
-             "is saved",
-             "path of a folder", folder, Need::kOptional, &directory);
-    ReadPath(in, "start_from",
-             "model whose rows and dense weights a new training begins with; see Warm start",
-             "path of a model's folder", folder, Need::kOptional, &checkpoint->start_from);
+    ReadModelFolder(in, "directory",
+                    "folder or bucket in which training saves its model, and from which it "
+                    "continues; none: nothing is saved",
+                    folder, &directory);
+    ReadModelFolder(in, "start_from",
+                    "model whose rows and dense weights a new training begins with; see Warm start",
+                    folder, &checkpoint->start_from);
     const auto when_saving = [&] { return in.When(!directory.empty(), "set directory"); };
     {
       const auto when = when_saving();

@@ -97,9 +97,10 @@ void ReadItems(MapReader& in, const std::string& folder, ServingConfig* config) 
              "number of items from which a graph of neighbours is searched, which may miss some "
              "items; 0: never",
              &config->item_graph_from, 0, UINT32_MAX);
-  ReadPath(in, "rank_model",
-           "folder of the model that ranks the items of `:recommend`; none: they are not ranked",
-           "path of a folder", folder, Need::kOptional, &config->rank_model);
+  ReadModelFolder(
+      in, "rank_model",
+      "folder of the model that ranks the items of `:recommend`; none: they are not ranked", folder,
+      &config->rank_model);
 }
 
 void ReadWork(MapReader& in, ServingConfig* config) {
@@ -224,9 +225,9 @@ StatusOr<RpcConfig> ReadConnections(YamlNode document, const std::string& folder
 
 void ReadServing(MapReader& root, const std::string& folder, ServingConfig* config) {
   root.Map(kSection, [&](MapReader& in) {
-    ReadPath(in, "model",
-             "folder of the model to serve, the `checkpoint.directory` of its training",
-             "path of a folder", folder, Need::kOptional, &config->model);
+    ReadModelFolder(in, "model",
+                    "folder of the model to serve, the `checkpoint.directory` of its training",
+                    folder, &config->model);
     in.Text("name", "name of the model in URLs; none: that of the folder", &config->name, "text");
     ReadVersion(in, config);
     ReadAddresses(in, config);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/hash.h"
+#include "base/thread.h"
 #include "model/checkpoint_files.h"
 #include "model/held_files.h"
 
@@ -115,15 +116,18 @@ Status VerifyTensors(FileSystem& files, const std::string& path,
 Status CheckFiles(const Checkpoint& checkpoint) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain());
   for (const Checkpoint& one : chain) {
-    for (const ModelFile& file : one.manifest.files) {
+    const std::vector<ModelFile>& files = one.manifest.files;
+    const auto check = [&](size_t i) -> Status {
+      const ModelFile& file = files[i];
       const std::string path = one.Path(file.path);
       SIMURGH_ASSIGN_OR_RETURN(const ModelFile found, Identify(*one.files, path));
       SIMURGH_RETURN_IF_ERROR(CompareFile(path, file, found));
       const bool is_large = file.path.starts_with("rows/") || file.path.starts_with("removed/") ||
                             file.path.starts_with("admission/");
-      if (is_large || !file.path.ends_with(kTensorFile)) continue;
-      SIMURGH_RETURN_IF_ERROR(VerifyTensors(*one.files, path, [](uint64_t) {}));
-    }
+      if (is_large || !file.path.ends_with(kTensorFile)) return absl::OkStatus();
+      return VerifyTensors(*one.files, path, [](uint64_t) {});
+    };
+    SIMURGH_RETURN_IF_ERROR(ForEachAtOnce(files.size(), one.files->calls_at_once(), check));
   }
   return absl::OkStatus();
 }

@@ -1,12 +1,10 @@
 #include "model/file_system.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -18,7 +16,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/file_descriptor.h"
-#include "base/mutex.h"
+#include "base/thread.h"
+#include "config/uri.h"
+#include "model/bucket_files.h"
 
 namespace simurgh {
 namespace {
@@ -154,31 +154,11 @@ Status CreateFolder(const std::string& path) {
   return exists ? absl::OkStatus() : Failed("create folder", path);
 }
 
-// Calls work(i) for each i below `count`, on several threads that wait for the disk.
-Status ForEachAtOnce(size_t count, absl::FunctionRef<Status(size_t)> work) {
+// Number of threads that wait for the disk.
+size_t ThreadsFor(size_t calls) {
   constexpr size_t kThreads = 32;
   constexpr size_t kPerThread = 4;
-  std::atomic<size_t> next = 0;
-  Mutex mutex;
-  Status result;
-  const auto run = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      const Status done = work(i);
-      if (done.ok()) continue;
-      MutexLock lock(mutex);
-      result.Update(done);
-      next = count;
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    try {
-      while (threads.size() + 1 < std::min(kThreads, count / kPerThread)) threads.emplace_back(run);
-    } catch (const std::system_error&) {  // Too few threads are allowed; the running ones suffice.
-    }
-    run();
-  }
-  return result;
+  return std::min(kThreads, calls / kPerThread);
 }
 
 class RealFileSystem : public FileSystem {
@@ -201,10 +181,12 @@ class RealFileSystem : public FileSystem {
     return names.empty() ? absl::OkStatus() : SyncFolder(folder);
   }
   Status SyncFiles(std::span<File* const> files) override {
-    return ForEachAtOnce(files.size(), [&](size_t i) { return files[i]->Sync(); });
+    return ForEachAtOnce(files.size(), ThreadsFor(files.size()),
+                         [&](size_t i) { return files[i]->Sync(); });
   }
   Status SyncFolders(std::span<const std::string> paths) override {
-    return ForEachAtOnce(paths.size(), [&](size_t i) { return SyncFolder(paths[i]); });
+    return ForEachAtOnce(paths.size(), ThreadsFor(paths.size()),
+                         [&](size_t i) { return SyncFolder(paths[i]); });
   }
   Status SyncFolder(const std::string& path) override {
     const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -258,6 +240,10 @@ Status DiskFullError(const std::string& folder, std::string_view what, uint64_t 
 FileSystem& FileSystem::Real() {
   static RealFileSystem real;
   return real;
+}
+
+FileSystem& FileSystem::For(const std::string& path, FileSystem& local) {
+  return IsUri(path) ? BucketFilesFor(ModelFolderOf(BucketPath(path))) : local;
 }
 
 StatusOr<std::shared_ptr<const std::byte>> File::Map(uint64_t /*offset*/, uint64_t /*bytes*/) {

@@ -53,6 +53,10 @@ class FileSystem {
 
   // Returns the operating system's file system. Lifetime: the process.
   static FileSystem& Real();
+  // Returns the file system of a model's folder: of its bucket if `path` is a URI, else `local`.
+  // path: a model's folder, or that of a checkpoint or an attempt in it, without a file's name.
+  // Errors of the URI are those of each call. Lifetime: the process; that of `local`.
+  static FileSystem& For(const std::string& path, FileSystem& local = Real());
 
   // Creates a file. Errors: ALREADY_EXISTS.
   virtual StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
@@ -82,20 +86,32 @@ class FileSystem {
   virtual Status SyncFiles(std::span<File* const> files);
   virtual Status SyncFolders(std::span<const std::string> paths);
 
+  // Number of calls at the same time by which many small ones take the shortest time.
+  virtual size_t calls_at_once() const { return 1; }
+
+  // Removes what interrupted calls have left in a model's folder and no name tells. Errors: the
+  // first one; what is left is removed by the next call.
+  virtual Status RemoveLost(const std::string& folder) { return absl::OkStatus(); }
+
   // Creates the folder and the folders above it; see MakeFolder().
   Status MakeFolders(const std::string& path);
 
   // Writes a durable file in place of an existing one: `path` and the suffix, synced and renamed.
   // Processes that write it at the same time need different suffixes. The folder must be synced by
   // the caller. may_rename: called before the file gets its name, and an error ends the call.
-  Status WriteFile(const std::string& path, std::string_view content, std::string_view suffix,
-                   absl::FunctionRef<Status()> may_rename);
+  virtual Status WriteFile(const std::string& path, std::string_view content,
+                           std::string_view suffix, absl::FunctionRef<Status()> may_rename);
   Status WriteFile(const std::string& path, std::string_view content) {
     return WriteFile(path, content, ".tmp", [] { return absl::OkStatus(); });
   }
   // Errors: OUT_OF_RANGE for a file of more than `max_bytes`.
   StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 };
+
+// Checks that objects in a model's folder can be listed, written, read, replaced on conditions and
+// removed. Removes what it has written. uri: of the model's folder in a bucket.
+// Errors: those of the store, with a remedy.
+Status CheckBucket(const std::string& uri);
 
 // Returns RESOURCE_EXHAUSTED: what of `needed` bytes does not fit into the folder. what: "the
 // checkpoint".

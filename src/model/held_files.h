@@ -39,6 +39,7 @@ class HeldFiles : public FileSystem {
   StatusOr<uint64_t> FreeBytes(const std::string& folder) override {
     return below_.FreeBytes(folder);
   }
+  size_t calls_at_once() const override { return below_.calls_at_once(); }
 
  private:
   FileSystem& below_;

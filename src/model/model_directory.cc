@@ -13,7 +13,9 @@
 #include "absl/strings/strip.h"
 
 #include "base/hash.h"
+#include "base/thread.h"
 #include "config/nearest.h"
+#include "config/uri.h"
 #include "model/checkpoint_files.h"
 
 namespace simurgh {
@@ -23,6 +25,7 @@ constexpr char kRemoved[] = ".removed";
 constexpr char kDamaged[] = ".damaged";
 constexpr char kBest[] = "/best";
 constexpr char kRun[] = "/run";
+constexpr char kHistory[] = "/history.jsonl";
 // Size limit of the files `run`, `best`, `latest` and `pin`.
 constexpr uint64_t kMaxNameBytes = 64;
 constexpr uint64_t kMaxGeneration = (uint64_t{1} << 24) - 1;  // A run's number has 24 bits for it.
@@ -210,8 +213,15 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   std::map<std::string, ModelFile> reported;
   for (ModelFile& file : manifest.files) reported.emplace(file.path, std::move(file));
   manifest.files.clear();
-  for (const std::string& path : paths) {
-    SIMURGH_ASSIGN_OR_RETURN(ModelFile found, Identify(*files_, folder_ + "/" + path));
+  std::vector<ModelFile> identified(paths.size());
+  SIMURGH_RETURN_IF_ERROR(
+      ForEachAtOnce(paths.size(), files_->calls_at_once(), [&](size_t i) -> Status {
+        SIMURGH_ASSIGN_OR_RETURN(identified[i], Identify(*files_, folder_ + "/" + paths[i]));
+        return absl::OkStatus();
+      }));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const std::string& path = paths[i];
+    ModelFile& found = identified[i];
     const auto expected = reported.find(path);
     if (expected != reported.end()) {
       SIMURGH_RETURN_IF_ERROR(CompareFile(found.path, expected->second, found));
@@ -254,6 +264,9 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
 }
 
 // --- The directory.
+
+ModelDirectory::ModelDirectory(const std::string& path, FileSystem& files)
+    : path_(IsUri(path) ? BucketPath(path) : path), files_(files) {}
 
 StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolders(path_));
@@ -323,6 +336,7 @@ Status ModelDirectory::RemoveLeftovers(uint64_t generation) {
       SIMURGH_RETURN_IF_ERROR(files_.Remove(path));
     }
   }
+  SIMURGH_RETURN_IF_ERROR(files_.RemoveLost(path_));
   return files_.SyncFolder(path_);
 }
 
@@ -355,11 +369,24 @@ std::vector<std::string> ModelsIn(FileSystem& files, const std::string& folder) 
   return models;
 }
 
+// Folders of a bucket are not searched: it can have millions of objects.
+std::string RemedyInBucket(FileSystem& files, const std::string& folder,
+                           const std::string& parent) {
+  if (files.List(folder).ok()) {
+    return "the training has saved none yet, or has another checkpoint.directory";
+  }
+  const bool has_parent = IsUri(parent) && !BucketPathError(parent);
+  const StatusOr<std::vector<std::string>> above =
+      has_parent ? FileSystem::For(parent).List(parent) : absl::NotFoundError("");
+  if (above.ok() && HasSteps(*above)) return "the folder above is a model; give " + parent;
+  return "correct the path; `?endpoint_override=HOST:PORT` or AWS_ENDPOINT_URL names the store";
+}
+
 // Returns what a folder without checkpoints is, or what is near a path that is no folder.
 std::string RemedyOf(FileSystem& files, const std::string& path) {
-  std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();  // "MODEL/"
+  const std::filesystem::path folder = AbsoluteFolder(path);
   const std::string parent = folder.parent_path().string();
+  if (IsUri(path)) return RemedyInBucket(files, folder.string(), parent);
   if (const StatusOr<std::vector<std::string>> names = files.List(folder.string()); names.ok()) {
     if (std::ranges::find(*names, "manifest.json") != names->end()) {
       return absl::StrCat("it is one itself; give the model's folder, ", parent);
@@ -432,6 +459,15 @@ StatusOr<std::optional<uint64_t>> ModelDirectory::NamedStep(const char* file) {
   const std::optional<uint64_t> step = NumberIn(name, "step-", "\n");
   if (step && (rest.empty() || rest == ChecksumLine(name))) return step;
   return absl::DataLossError(path + ": not the name of a checkpoint; remove the file");
+}
+
+StatusOr<std::string> ModelDirectory::ReadHistory() {
+  return files_.ReadFile(path_ + kHistory, UINT64_MAX);
+}
+
+Status ModelDirectory::WriteHistory(std::string_view text, uint64_t generation) {
+  SIMURGH_RETURN_IF_ERROR(WriteName(files_, path_, kHistory, text, generation));
+  return files_.SyncFolder(path_);
 }
 
 StatusOr<std::optional<uint64_t>> ModelDirectory::PinnedStep() {
@@ -509,8 +545,7 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::FindHeld(
 }
 
 StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {
-  std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();  // "MODEL/"
+  const std::filesystem::path folder = AbsoluteFolder(path);
   const std::optional<uint64_t> step = NumberIn(folder.filename().string(), "step-", "");
   if (!step) return ModelDirectory(folder.string()).Latest();
   SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint,
@@ -519,7 +554,7 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {
 }
 
 StatusOr<ModelDirectory::Newest> ModelDirectory::FindBest(const std::string& path) {
-  ModelDirectory model(std::filesystem::absolute(path).lexically_normal().string());
+  ModelDirectory model(AbsoluteFolder(path));
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, model.BestStep());
   if (!best) return Find(path);
   SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint, model.Open(*best));

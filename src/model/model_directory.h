@@ -103,10 +103,12 @@ class CheckpointAttempt {
 // Threads: any, but one attempt, RemoveLeftovers or KeepNewest at a time.
 class ModelDirectory {
  public:
-  explicit ModelDirectory(std::string path, FileSystem& files = FileSystem::Real())
-      : path_(std::move(path)), files_(files) {}
+  // path: of a folder, or a URI.
+  explicit ModelDirectory(const std::string& path) : ModelDirectory(path, FileSystem::For(path)) {}
+  ModelDirectory(const std::string& path, FileSystem& files);
 
   const std::string& path() const { return path_; }
+  FileSystem& files() const { return files_; }
 
   // Creates the folder if needed, and in it the file `generation-G` with the next number. No two
   // callers get the same number. above: the number is larger than this one, too.
@@ -146,6 +148,11 @@ class ModelDirectory {
   // Returns the step in the file `pin`, which holds servers of predictions at a checkpoint; none
   // without the file. Errors: INVALID_ARGUMENT for another text.
   StatusOr<std::optional<uint64_t>> PinnedStep();
+
+  // Returns the file history.jsonl. Errors: NOT_FOUND for none.
+  StatusOr<std::string> ReadHistory();
+  // Replaces the file. Errors: those of SetBest.
+  Status WriteHistory(std::string_view text, uint64_t generation);
 
   struct Newest {
     Checkpoint checkpoint;

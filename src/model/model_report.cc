@@ -222,7 +222,7 @@ std::string CompareMaps(const Map& a, const Map& b, const char* what) {
   return text;
 }
 
-Status MergeRows(SavedRows& server, const std::string& to) {
+Status MergeRows(SavedRows& server, const std::string& to, FileSystem& files) {
   const RowFile& newest = server.files.back();
   std::vector<TensorSpec> tensors = newest.reader.tensors();
   std::vector<std::string> names;
@@ -235,7 +235,7 @@ Status MergeRows(SavedRows& server, const std::string& to) {
     names.push_back(tensor.name);
   }
   SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
-                           TensorFileWriter::Create(to, tensors, newest.metadata));
+                           TensorFileWriter::Create(to, tensors, newest.metadata, files));
   const uint64_t row_bytes = std::max<uint64_t>(tensors.empty() ? 0 : tensors[0].row_bytes(), 1);
   uint64_t written = 0;
   SIMURGH_RETURN_IF_ERROR(server.ForEachPiece(names, [&](SavedRows::Parts parts) {
@@ -248,7 +248,8 @@ Status MergeRows(SavedRows& server, const std::string& to) {
   return writer.Finish().status();
 }
 
-Status CopyFile(const Checkpoint& checkpoint, const ModelFile& file, const std::string& to) {
+Status CopyFile(const Checkpoint& checkpoint, const ModelFile& file, const std::string& to,
+                FileSystem& files) {
   // Compared with the manifest before and, by Publish(), after.
   if (file.path.ends_with(".safetensors")) {
     SIMURGH_RETURN_IF_ERROR(checkpoint.OpenTensors(file.path).status());
@@ -256,7 +257,7 @@ Status CopyFile(const Checkpoint& checkpoint, const ModelFile& file, const std::
   constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
   SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> from,
                            checkpoint.files->Open(checkpoint.Path(file.path)));
-  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> copy, FileSystem::Real().Create(to));
+  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> copy, files.Create(to));
   SIMURGH_RETURN_IF_ERROR(copy->Allocate(file.bytes));
   std::vector<std::byte> piece;
   for (uint64_t at = 0; at < file.bytes; at += piece.size()) {
@@ -364,7 +365,7 @@ StatusOr<Checkpoint> MergeCheckpoint(const Checkpoint& checkpoint, const std::st
                            model.Begin(checkpoint.manifest.step, generation));
   for (SavedRows& server : rows) {
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path(server.name));
-    SIMURGH_RETURN_IF_ERROR(MergeRows(server, path));
+    SIMURGH_RETURN_IF_ERROR(MergeRows(server, path, model.files()));
   }
   Manifest manifest = checkpoint.manifest;
   manifest.parent.reset();
@@ -372,7 +373,7 @@ StatusOr<Checkpoint> MergeCheckpoint(const Checkpoint& checkpoint, const std::st
   for (const ModelFile& file : checkpoint.manifest.files) {
     if (!TableOf(file).empty() || file.path.starts_with("removed/")) continue;
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path(file.path));
-    SIMURGH_RETURN_IF_ERROR(CopyFile(checkpoint, file, path));
+    SIMURGH_RETURN_IF_ERROR(CopyFile(checkpoint, file, path, model.files()));
     manifest.files.push_back(file);
   }
   return attempt.Publish(std::move(manifest));

@@ -20,6 +20,7 @@
 
 #include "base/step_id.h"
 #include "config/statistics.h"
+#include "config/uri.h"
 #include "data/reading/batch_reader.h"
 #include "model/tensor_file.h"
 #include "predict/predictor.h"
@@ -39,7 +40,7 @@ StatusOr<std::string> TextOf(const Checkpoint& checkpoint, const std::string& na
 // Replaces what belongs to the training's machines. Keys that need a file get one that exists; it
 // is not read. A model without validation or test stays without.
 std::vector<std::string> LocalOverrides(const Checkpoint& checkpoint) {
-  const std::string path = std::filesystem::absolute(checkpoint.Path("manifest.json")).string();
+  const std::string path = PresentFile(checkpoint);
   const std::string file =
       absl::StrCat("\"", absl::StrReplaceAll(path, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
   std::vector<std::string> overrides = {
@@ -261,6 +262,11 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model,
 
 }  // namespace
 
+std::string PresentFile(const Checkpoint& checkpoint) {
+  const std::string path = checkpoint.Path("manifest.json");
+  return IsUri(path) ? "/proc/self/exe" : std::filesystem::absolute(path).string();
+}
+
 StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
                                       const std::vector<std::string>& overrides) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string yaml, TextOf(checkpoint, "yaml"));
@@ -276,8 +282,7 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
   }
   ClusterConfig config = *std::move(parsed);
   config.checkpoint = {};
-  const std::vector<std::string> unread = {
-      std::filesystem::absolute(checkpoint.Path("manifest.json")).string()};
+  const std::vector<std::string> unread = {PresentFile(checkpoint)};
   if (config.data.items.files == unread) {
     // Evaluations read the training's files of items, which need not be there otherwise.
     std::vector<std::string> own = absl::StrSplit(saved, '\n', absl::SkipEmpty());

@@ -36,6 +36,9 @@ struct RowFormat {
   bool is_json = false;             // The training's rows were JSON objects.
 };
 
+// Returns a file that this machine has, for keys that need one. It is not read.
+std::string PresentFile(const Checkpoint& checkpoint);
+
 // Returns the configuration in a checkpoint, with its fitted statistics, for predictions on this
 // machine: addresses, data files, budgets and folders of the training are not used; plug-ins and
 // vocabulary files are.

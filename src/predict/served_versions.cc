@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/step_id.h"
 #include "base/thread.h"
+#include "config/uri.h"
 
 namespace simurgh {
 namespace {
@@ -540,7 +541,7 @@ StatusOr<ModelDirectory::Newest> FindVersion(const std::string& model, const std
       return absl::InvalidArgumentError(
           absl::StrCat("version: '", version, "' is neither \"best\", \"latest\" nor a step"));
     }
-    return ModelDirectory::Find(absl::StrCat(model, "/step-", step));
+    return ModelDirectory::Find(absl::StrCat(AbsoluteFolder(model), "/step-", step));
   });
 }
 

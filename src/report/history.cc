@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <system_error>
+#include <sstream>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include <nlohmann/json.hpp>
+
+#include "model/model_directory.h"
 
 namespace simurgh {
 namespace {
@@ -130,14 +129,12 @@ std::vector<TrainingHistory::Evaluation> TrainingHistory::EvaluationsOf(bool tes
   return found;
 }
 
-StatusOr<TrainingHistory> ReadHistory(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return TrainingHistory();
-  std::ifstream file(path);
-  if (!file) {
-    return absl::UnavailableError(absl::StrCat(path, ": cannot be read; check its permissions"));
-  }
+StatusOr<TrainingHistory> ReadHistory(const std::string& model) {
+  const StatusOr<std::string> text = ModelDirectory(model).ReadHistory();
+  if (absl::IsNotFound(text.status())) return TrainingHistory();
+  SIMURGH_RETURN_IF_ERROR(text.status());
   Lines lines;
+  std::istringstream file(*text);
   for (std::string line; std::getline(file, line);) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (json.is_object()) lines.Add(json);

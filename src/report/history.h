@@ -62,9 +62,10 @@ struct TrainingHistory {
   std::vector<Evaluation> EvaluationsOf(bool tests) const;
 };
 
-// Reads a history. Leaves out lines that are no JSON objects, and events that it does not know. A
-// file that does not exist is an empty history. Errors: UNAVAILABLE for one that cannot be read.
-StatusOr<TrainingHistory> ReadHistory(const std::string& path);
+// Reads the history of a model. Leaves out lines that are no JSON objects, and events that it does
+// not know. A file that does not exist is an empty history. Errors: those of FileSystem.
+// model: path of the model's folder.
+StatusOr<TrainingHistory> ReadHistory(const std::string& model);
 
 // Returns at most `most` elements that are evenly spaced, with the first and the last one.
 template <typename T>

@@ -1,7 +1,6 @@
 // Training that is stopped and continued ends like training that was not.
 
 #include <csignal>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 
 #include "model/model_directory.h"
 #include "tests/cluster/tower_data.h"
+#include "tests/support/model_path.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
 
@@ -91,7 +91,7 @@ TEST_CASE("Synchronous training continues to the bit") {
   }
   const auto options = [&](const std::string& model) {
     std::vector<std::string> all = overrides;
-    all.push_back("checkpoint.directory=" + folder.path() + "/" + model);
+    all.push_back("checkpoint.directory=" + ModelPath(folder, model));
     return TestClusterOptions{
         .config = input.config, .ranks = input.ranks, .overrides = all, .digests = true};
   };
@@ -100,7 +100,7 @@ TEST_CASE("Synchronous training continues to the bit") {
   const Ended expected = FinishAll(whole, trainers);
 
   TestCluster cluster(options("parts"));
-  const std::string model = folder.path() + "/parts";
+  const std::string model = ModelPath(folder, "parts");
   uint64_t step = 0;
   for (const int signal : {SIGTERM, SIGINT}) {
     trainers = cluster.StartTrainers(input.ranks);
@@ -110,10 +110,10 @@ TEST_CASE("Synchronous training continues to the bit") {
     cluster.StopServersForDigests();
     Restart(cluster);
   }
-  CHECK(step < StepOf(folder.path() + "/whole"));
+  CHECK(step < StepOf(ModelPath(folder, "whole")));
   trainers = cluster.StartTrainers(input.ranks);
   const Ended ended = FinishAll(cluster, trainers);
-  CHECK(StepOf(model) == StepOf(folder.path() + "/whole"));
+  CHECK(StepOf(model) == StepOf(ModelPath(folder, "whole")));
   CHECK(ended.networks == expected.networks);
   CHECK(ended.test_auc == expected.test_auc);
   CHECK(ended.rows == expected.rows);
@@ -130,16 +130,16 @@ TEST_CASE("Training that reads old rows continues like training that saved at th
         .overrides = {"training.staleness=4", "training.reproducible=true", "training.epochs=1",
                       "training.batch_size=64", "training.loader_queue_batches=3",
                       "checkpoint.at_steps=[70, 71, 100]",
-                      "checkpoint.directory=" + folder.path() + "/" + model},
+                      "checkpoint.directory=" + ModelPath(folder, model)},
         .digests = true};
   };
   const auto folders = [&](const std::string& model) {
-    return ModelDirectory(folder.path() + "/" + model).Steps().value();
+    return ModelDirectory(ModelPath(folder, model)).Steps().value();
   };
   TestCluster whole(options("whole"));
   auto trainers = whole.StartTrainers(ranks);
   const Ended expected = FinishAll(whole, trainers);
-  const uint64_t end = StepOf(folder.path() + "/whole");
+  const uint64_t end = StepOf(ModelPath(folder, "whole"));
   CHECK(folders("whole") == std::vector<uint64_t>{100, end});
 
   TestCluster cluster(options("parts"));
@@ -150,7 +150,8 @@ TEST_CASE("Training that reads old rows continues like training that saved at th
     // Only a checkpoint at a step where the whole run saved can equal it.
     if (end_of_part == "90") {
       CHECK(folders("parts") == std::vector<uint64_t>{71, 90});
-      std::filesystem::remove_all(folder.path() + "/parts/step-90");
+      const std::string model = ModelPath(folder, "parts");
+      REQUIRE(FileSystem::For(model).Remove(model + "/step-90").ok());
     }
   }
   trainers = cluster.StartTrainers(ranks);
@@ -168,7 +169,7 @@ TEST_CASE("Training on batches of loaders continues to the bit") {
                               .loaders = 2,
                               .overrides = {"training.batch_size=16", "training.epochs=2",
                                             "training.mode=sync", "training.progress_interval=50ms",
-                                            "checkpoint.directory=" + folder.path() + "/" + model},
+                                            "checkpoint.directory=" + ModelPath(folder, model)},
                               .digests = true};
   };
   const auto start = [](TestCluster& cluster) {
@@ -187,7 +188,7 @@ TEST_CASE("Training on batches of loaders continues to the bit") {
   trainers = cluster.StartTrainers(1);
   StopOne(trainers, 0, SIGTERM);
   for (const auto& loader : loaders) CHECK(loader->Wait(kDeadline) == 0);
-  CHECK(StepOf(folder.path() + "/parts") < StepOf(folder.path() + "/whole"));
+  CHECK(StepOf(ModelPath(folder, "parts")) < StepOf(ModelPath(folder, "whole")));
   cluster.StopServersForDigests();
   Restart(cluster);
   loaders = start(cluster);
@@ -195,7 +196,7 @@ TEST_CASE("Training on batches of loaders continues to the bit") {
   trainers.clear();
   trainers.push_back(cluster.StartTrainer(
       {}, 0,
-      {"--resume", ModelDirectory(folder.path() + "/parts").Latest().value().checkpoint.folder}));
+      {"--resume", ModelDirectory(ModelPath(folder, "parts")).Latest().value().checkpoint.folder}));
   const Ended ended = FinishAll(cluster, trainers);
   CHECK(ended.networks == expected.networks);
   CHECK(ended.test_auc == expected.test_auc);
@@ -241,7 +242,7 @@ TEST_CASE("Training does not continue with another model, or over rows of anothe
     CHECK(Finish(*trainer).exit_code != 0);
     return trainer->log();
   };
-  CHECK_THAT(refusal({"checkpoint.directory=" + folder.path() + "/other"}, {"--resume", model}),
+  CHECK_THAT(refusal({"checkpoint.directory=" + ModelPath(folder, "other")}, {"--resume", model}),
              Catch::Contains("rows of another training; restart it"));
   CHECK_THAT(refusal({}, {"--resume", "never"}),
              Catch::Contains("has a model of step 20") && Catch::Contains("--resume auto"));
@@ -253,11 +254,14 @@ TEST_CASE("Training does not continue with another model, or over rows of anothe
                  Catch::Contains("use the model's configuration, or another checkpoint.directory"));
   CHECK_THAT(refusal({"training.batch_size=64"}),
              Catch::Contains("training.batch_size = ") && Catch::Contains(", 64 (the config"));
-  CHECK_THAT(refusal({}, {"--resume", folder.path() + "/none"}), Catch::Contains("/none"));
+  CHECK_THAT(refusal({}, {"--resume", ModelPath(folder, "none")}), Catch::Contains("/none"));
   CHECK(StepOf(model) == 20);
   // A newest checkpoint that is damaged costs a warning, if there is an older one.
   REQUIRE(Finish(*cluster.StartTrainer({"training.max_steps=30"})).exit_code == 0);
-  std::filesystem::resize_file(model + "/step-30/manifest.json", 100);
+  FileSystem& files = FileSystem::For(model);
+  const std::string manifest = model + "/step-30/manifest.json";
+  const std::string cut = files.ReadFile(manifest, Manifest::kMaxBytes).value().substr(0, 100);
+  REQUIRE(files.WriteFile(manifest, cut).ok());
   const auto trainer = cluster.StartTrainer({"training.max_steps=40"});
   CHECK(Finish(*trainer).exit_code == 0);
   CHECK_THAT(trainer->log(),

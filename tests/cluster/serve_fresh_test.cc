@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +20,7 @@
 
 #include "tests/cluster/model_server.h"
 #include "tests/cluster/trained_model.h"
+#include "tests/support/model_path.h"
 #include "tests/support/waiting.h"
 #include "tests/unit/model/model_files.h"
 
@@ -47,7 +46,7 @@ data:
   columns: [{name: item, kind: id}, {name: label, kind: label}]
 model: {towers: [{name: top, input: embeddings, layers: [{linear: 16}, relu, {linear: 1}]}]}
 training: {batch_size: 50, epochs: 1000000, dense_optimizer: {kind: adam, learning_rate: 0.01}}
-checkpoint: {directory: model, keep: 1000}
+checkpoint: {keep: 1000}
 )");
   }
 
@@ -58,7 +57,7 @@ checkpoint: {directory: model, keep: 1000}
         std::vector<std::string>{"--config", folder.Path("items.yaml"), "--standalone", "--set",
                                  absl::StrCat("checkpoint.every=", every), "--set",
                                  absl::StrCat("checkpoint.full_every=", full_every), "--set",
-                                 "data.train=" + files},
+                                 "data.train=" + files, "--set", "checkpoint.directory=" + model},
         folder.Path("log"));
   }
   // Ends at a step, which is saved.
@@ -70,7 +69,7 @@ checkpoint: {directory: model, keep: 1000}
   }
 
   const TemporaryFolder& folder;
-  const std::string model = folder.Path("model");
+  const std::string model = ModelPath(folder, "model");
   std::unique_ptr<DaemonProcess> process;
 };
 
@@ -110,10 +109,11 @@ TEST_CASE("A label that is flipped in the data changes the answer, until a roll-
   CHECK(new_step > old_step);
 
   // Back to the old labels, while training goes on.
-  std::ofstream(training.model + "/pin") << old_step << "\n";
+  FileSystem& files = FileSystem::For(training.model);
+  REQUIRE(files.WriteFile(training.model + "/pin", absl::StrCat(old_step, "\n")).ok());
   CHECK(predicts(is_high) == old_step);
   CHECK(answer.body == old_body);
-  std::filesystem::remove(training.model + "/pin");
+  REQUIRE(files.Remove(training.model + "/pin").ok());
   CHECK(predicts(is_low) >= new_step);
   training.Stop();
   CHECK(server.Stop() == 0);
@@ -128,8 +128,7 @@ TEST_CASE("A trainer that is killed leaves answers of whole checkpoints") {
   }
   folder.Write("items.csv", lines);
   const auto newest = [&] {
-    const std::string path = training.model + "/latest";
-    return std::filesystem::exists(path) ? ReadText(path) : "";
+    return FileSystem::For(training.model).ReadFile(training.model + "/latest", 100).value_or("");
   };
   const unsigned seed = std::random_device()();
   CAPTURE(seed);

@@ -87,6 +87,28 @@ def main():
         serve = template_of(more[("Deployment", "other-serve")])
         check({volume["name"] for volume in serve["volumes"]} == {"tmp", "models"}, f"serve: {serve['volumes']}")
 
+        # A model in a bucket needs no claim. Its credentials are optional: an account can give them.
+        uri = "s3://store/adult?endpoint_override=minio:9000&scheme=http"
+        inside = "s3://store?endpoint_override=minio:9000&scheme=http/adult"
+        for bucket in (["--with-bucket", uri], ["--set", f"checkpoint.directory={uri}"]):
+            stored = objects_of(*words, "--serve", *bucket, "--service-account", "trainer")
+            check(not any(kind == "PersistentVolumeClaim" for kind, _ in stored), f"{bucket}: a claim")
+            pods = [one for one in stored.values() if one["kind"] in ("StatefulSet", "Job", "Deployment")]
+            check(len(pods) == 4, f"{bucket}: {len(pods)} kinds of pods")
+            for pod in map(template_of, pods):
+                [container] = pod["containers"]
+                check(not any(volume["name"] == "models" for volume in pod["volumes"]), f"{bucket}: {pod['volumes']}")
+                check(container["envFrom"] == [{"secretRef": {"name": "adult-s3", "optional": True}}],
+                      f"{bucket}: {container}")
+                check(pod["serviceAccountName"] == "trainer", f"{bucket}: another account")
+                command = container["command"]
+                check(inside in command or f"checkpoint.directory={inside}" in command, f"{bucket}: {command}")
+            # Pods may call the object store.
+            check(stored[("NetworkPolicy", "adult")]["spec"]["policyTypes"] == ["Ingress"], "calls are limited")
+            place(stored, "adult", folder)
+            check_pods(stored, "adult", {"embedding-ps": 3, "embedding-worker": 1, "nn-worker": 2}, folder)
+        check("envFrom" not in rank["containers"][0] and "serviceAccountName" not in rank, f"without a bucket: {rank}")
+
         # Training without an end is no job.
         endless = objects_of(*words, "--set", "training.epochs=0")
         check(("Job", "adult-nn-worker") not in endless, "a job that cannot end")
@@ -100,6 +122,8 @@ def main():
         check(kept[("Secret", "adult-token")]["stringData"]["token"] == TOKEN, "another token than the file's")
 
     check_refused("by --data CLAIM", "config/adult.yaml")
+    check_refused("gs:// is not read; use s3://", *words, "--with-bucket", "gs://models/adult")
+    check_refused("has credentials in its URI", *words, "--with-bucket", "s3://KEY:SECRET@models/adult")
     check_refused("cannot be the name of objects", *words, "--name", "My_Cluster")
     check_refused("by --tls SECRET", *words, "--set",
                   "rpc={security: tls, tls: {certificate: adult.yaml, key: adult.yaml, authority: adult.yaml}}")

@@ -63,6 +63,8 @@ for least in (3, 8):
 program("nn-worker", *command[1:])
 
 events = simurgh.history("model")
+printed = simurgh.programs.run("model", "history", "model").splitlines()
+expect([json.loads(line) for line in printed] == events, "the command prints the same reports")
 of = {kind: [event for event in events if event["event"] == kind]
       for kind in ("start", "progress", "validation", "test", "checkpoint", "end")}
 expect(sum(map(len, of.values())) == len(events), "there are no other events")

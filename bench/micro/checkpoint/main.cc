@@ -21,6 +21,7 @@
 #include "base/random.h"
 #include "bench/support/flags.h"
 #include "config/cluster_config.h"
+#include "config/uri.h"
 #include "embedding/bucket_map.h"
 #include "model/model_directory.h"
 #include "model/tensor_file.h"
@@ -42,13 +43,14 @@ Loads a generated checkpoint of a table with Adagrad into a parameter server in 
 the server's rows, pulls 1 % of them and saves a delta. Loads take turns with a program that reads
 the same files in order. Saves take turns with one that writes equally many bytes to one file and
 syncs it. No file is in the page cache when it is read. share: time of that program over time
-of the server.
+of the server. In a bucket, that program uploads and reads an object in parts, several at once.
 
 Exit codes: 0 done, 1 failed, 2 bad options.
 )";
 
-constexpr uint64_t kRowsPerChange = 100;  // Of a delta.
-constexpr size_t kPlainBytes = 1 << 20;   // Of one read or write.
+constexpr uint64_t kRowsPerChange = 100;   // Of a delta.
+constexpr size_t kPlainBytes = 1 << 20;    // Of one read or write.
+constexpr size_t kBucketBytes = 32 << 20;  // Of one read in a bucket, by several requests.
 
 struct Options {
   uint64_t rows;
@@ -66,7 +68,8 @@ Options ParseOptions(int argc, char** argv) {
   flags.Number("dim", options.dim, 1, 1024, {"16"}, "weights of a row");
   flags.Number("partitions", options.partitions, 1, 64, {"2"}, "partitions of the server");
   flags.Number("turns", options.turns, 1, 1'000, {"5", "2"}, "repetitions of each measurement");
-  flags.File("folder", options.folder, "folder for some GB of files (default: build/bench/files)");
+  flags.File("folder", options.folder,
+             "folder or bucket for some GB of files (default: build/bench/files)");
   flags.Parse(argc, argv);
   if (options.folder.empty()) options.folder = "build/bench/files";
   options.json = flags.json();
@@ -91,15 +94,17 @@ ClusterConfig ConfigOf(const Options& options) {
   config.tables = {table};
   config.embedding_ps.partitions = static_cast<uint32_t>(options.partitions);
   config.embedding_ps.instances.resize(1);
-  config.checkpoint.directory = options.folder + "/model";
+  config.checkpoint.directory = AbsoluteFolder(options.folder + "/model");
   config.checkpoint.full_every = 2;
   return config;
 }
 
-Status WriteRows(const TableConfig& table, const std::string& path, uint64_t rows) {
+Status WriteRows(const TableConfig& table, const std::string& path, uint64_t rows,
+                 FileSystem& files) {
   const std::vector<TensorSpec> tensors = Table::FileTensors(table, rows);
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
-                           TensorFileWriter::Create(path, tensors, Table::FileMetadata(table)));
+  SIMURGH_ASSIGN_OR_RETURN(
+      TensorFileWriter writer,
+      TensorFileWriter::Create(path, tensors, Table::FileMetadata(table), files));
   constexpr uint64_t kPiece = 65'536;
   Random random(1);
   std::vector<float> numbers(kPiece * table.dim);
@@ -129,7 +134,7 @@ StatusOr<Checkpoint> Generate(const Options& options, const ClusterConfig& confi
                               ModelDirectory& model) {
   SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, model.Begin(1, 1));
   SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("rows/t/0.safetensors"));
-  SIMURGH_RETURN_IF_ERROR(WriteRows(config.tables[0], path, options.rows));
+  SIMURGH_RETURN_IF_ERROR(WriteRows(config.tables[0], path, options.rows, model.files()));
   return attempt.Publish({});
 }
 
@@ -191,6 +196,7 @@ uint64_t BytesOf(const Checkpoint& checkpoint) {
 }
 
 void DropFromCache(const Checkpoint& checkpoint) {
+  if (IsUri(checkpoint.folder)) return;
   for (const ModelFile& file : checkpoint.manifest.files) {
     const int fd = open(checkpoint.Path(file.path).c_str(), O_RDONLY);
     SIMURGH_CHECK(fd >= 0 && fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
@@ -201,6 +207,16 @@ void DropFromCache(const Checkpoint& checkpoint) {
 Status ReadPlainly(const Checkpoint& checkpoint) {
   std::vector<char> buffer(kPlainBytes);
   for (const ModelFile& file : checkpoint.manifest.files) {
+    if (IsUri(checkpoint.folder)) {
+      buffer.resize(kBucketBytes);
+      SIMURGH_ASSIGN_OR_RETURN(const auto object,
+                               checkpoint.files->Open(checkpoint.Path(file.path)));
+      for (uint64_t at = 0; at < file.bytes; at += buffer.size()) {
+        buffer.resize(std::min<uint64_t>(buffer.size(), file.bytes - at));
+        SIMURGH_RETURN_IF_ERROR(object->Read(at, std::as_writable_bytes(std::span(buffer))));
+      }
+      continue;
+    }
     const int fd = open(checkpoint.Path(file.path).c_str(), O_RDONLY);
     SIMURGH_CHECK(fd >= 0);
     while (read(fd, buffer.data(), buffer.size()) > 0) {
@@ -212,6 +228,16 @@ Status ReadPlainly(const Checkpoint& checkpoint) {
 
 Status WritePlainly(const std::string& path, uint64_t bytes) {
   const std::vector<char> buffer(kPlainBytes, 'x');
+  if (IsUri(path)) {
+    SIMURGH_ASSIGN_OR_RETURN(const auto object,
+                             FileSystem::For(path.substr(0, path.rfind('/'))).Create(path));
+    for (uint64_t at = 0; at < bytes; at += buffer.size()) {
+      const auto piece = std::as_bytes(std::span(buffer));
+      SIMURGH_RETURN_IF_ERROR(
+          object->Write(at, piece.first(std::min<uint64_t>(buffer.size(), bytes - at))));
+    }
+    return object->Sync();
+  }
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   SIMURGH_CHECK(fd >= 0);
   for (uint64_t at = 0; at < bytes; at += buffer.size()) {
@@ -237,10 +263,11 @@ void Print(const Options& options, const char* work, uint64_t bytes, double seco
 Status Measure(const Options& options) {
   const ClusterConfig config = ConfigOf(options);
   ModelDirectory model(config.checkpoint.directory);
-  SIMURGH_RETURN_IF_ERROR(FileSystem::Real().Remove(model.path()));
+  FileSystem& files = model.files();
+  SIMURGH_RETURN_IF_ERROR(files.Remove(model.path()));
   SIMURGH_RETURN_IF_ERROR(model.NewGeneration().status());
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint generated, Generate(options, config, model));
-  const std::string plain_path = options.folder + "/plain";
+  const std::string plain_path = model.path() + "/plain";
   for (size_t turn = 0; turn < options.turns; ++turn) {
     MetricRegistry registry;
     ServerMetrics metrics(registry, config);
@@ -278,12 +305,11 @@ Status Measure(const Options& options) {
     own = Seconds([&] { return (delta = Save(*server, model, step + 1, &*saved)).status(); });
     Print(options, "delta", BytesOf(*delta), own, write(*delta));
     for (const uint64_t one : {step + 1, step}) {
-      SIMURGH_RETURN_IF_ERROR(
-          FileSystem::Real().Remove(model.path() + "/step-" + std::to_string(one)));
+      SIMURGH_RETURN_IF_ERROR(files.Remove(model.path() + "/step-" + std::to_string(one)));
     }
-    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().Remove(plain_path));
+    SIMURGH_RETURN_IF_ERROR(files.Remove(plain_path));
   }
-  return FileSystem::Real().Remove(model.path());
+  return files.Remove(model.path());
 }
 
 int Run(int argc, char** argv) {

@@ -93,13 +93,17 @@ def train(data, model, *, label=None, refit=False, standalone=False, settings=No
 
     data: the path of a configuration (.yaml); or rows with a header, as a file (see `simurgh init
     --help`) or a table (pyarrow, polars, pandas, duckdb), for which `simurgh init` writes a configuration. model: the
-    model's folder; an interrupted training of the same rows continues there. label: name of the label's column; None:
+    model's folder, or s3://BUCKET/PREFIX; an interrupted training of the same rows continues there. label: name of the label's column; None:
     guessed. refit: trains again on the validation rows, too. standalone: trains in one process. settings:
     keys of the configuration to override, such as {"training.epochs": 3}. init: further options of `simurgh init`, such
     as {"id": "shop,city"}. quiet: False shows the log. Warnings of the training become Python's.
     Errors: InvalidError for bad data or configuration, or a model of other rows; Error otherwise.
     """
-    model = pathlib.Path(model).absolute()
+    near = pathlib.Path(model).absolute()
+    if "://" in os.fspath(model):  # The configuration is in the working directory, not next to the model.
+        near = pathlib.Path(_uri_name(model)).absolute()
+    else:
+        model = near
     with tempfile.TemporaryDirectory(prefix="simurgh-") as folder:
         is_path = isinstance(data, (str, os.PathLike))
         if is_path and pathlib.Path(data).suffix in (".yaml", ".yml"):
@@ -108,7 +112,7 @@ def train(data, model, *, label=None, refit=False, standalone=False, settings=No
                 raise InvalidError("label and init are for rows; this configuration names its label itself")
         else:
             rows = pathlib.Path(data) if is_path else _write(data, folder, "rows")
-            config = model.with_name(model.name + ".yaml")
+            config = near.with_name(near.name + ".yaml")
             options = {**({} if label is None else {"label": label}), **(init or {})}
             words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
             config.parent.mkdir(parents=True, exist_ok=True)
@@ -174,10 +178,18 @@ def checkpoints(model):
     return json.loads(run("model", "list", model, "--json"))["checkpoints"]
 
 
+def _uri_name(model):
+    """Returns the last part of a URI's path, whose options are behind it or behind the bucket."""
+    path, _, options = os.fspath(model).partition("?")
+    return (options if "/" in options else path).rstrip("/").rpartition("/")[2]
+
+
 def history(model):
     """Returns how the training of a model went: dicts with event ("progress", "validation" or "test"), step, time and
     numbers by name, in the order of the steps. See src/model/FORMAT.md. Empty for a model without a history.
     """
+    if "://" in os.fspath(model):
+        return [json.loads(line) for line in run("model", "history", model).splitlines()]
     path = pathlib.Path(model) / "history.jsonl"
     if not path.exists():
         return []

@@ -370,6 +370,8 @@ class _Estimator(BaseEstimator):
         on. Errors: InvalidError if the folder has files.
         """
         check_is_fitted(self, "_model")
+        if "://" in os.fspath(path):
+            raise InvalidError(f"{path}: name a folder; `simurgh model merge FOLDER {path}` copies it into a bucket")
         folder = pathlib.Path(path)
         if folder.exists() and any(folder.iterdir()):
             raise InvalidError(f"{folder}: is there, and has files; remove it, or use another path")

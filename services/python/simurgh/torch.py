@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import os
 import pathlib
 import types
 import weakref
@@ -410,6 +411,11 @@ def load(model, **objects):
     Errors: InvalidError for a model of another network, or names that it does not have.
     """
     step = model.step
+    if "://" in os.fspath(model.path):
+        raise InvalidError(
+            f"{model.path}: networks are not read from a bucket; copy it by `simurgh model merge {model.path} FOLDER`, and "
+            "open FOLDER"
+        )
     text, arrays = state.read(pathlib.Path(model.path) / f"step-{step}")
     saved = state.unpack(text, arrays, Worker._from_array)["objects"]
     _load(saved, objects, model.path)

@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "config/uri.h"
 #include "data/guess/data_sample.h"
 #include "data/guess/part_file.h"
 #include "data/guess/table_rows.h"
@@ -175,7 +176,7 @@ std::string StemOf(const std::string& data) {
 }
 
 StatusOr<std::string> FolderFor(const std::string& data) {
-  if (IsRemoteFile(data)) return std::string();
+  if (IsUri(data)) return std::string();
   const std::string folder = fs::path(data).parent_path();
   for (const std::string& one : {folder, std::string()}) {
     if (::access(one.empty() ? "." : one.c_str(), W_OK) == 0 || errno == ENOENT) return one;

@@ -14,6 +14,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/invalid.h"
+#include "config/uri.h"
 #include "data/reading/arrow_library.h"
 #include "data/reading/row_source.h"
 
@@ -80,7 +81,7 @@ class ModuleFile final : public ArrowFile {
                               .size = 0};
     if (format == DataConfig::Format::kArrow) {
       input.kind = SIMURGH_ARROW_IPC_FILE;
-      if (!IsRemoteFile(path)) {
+      if (!IsUri(path)) {
         SIMURGH_ASSIGN_OR_RETURN(file->stream_, OpenStream(path));
         if (!HasMagic(file->stream_.number())) {
           input.kind = SIMURGH_ARROW_IPC_STREAM;

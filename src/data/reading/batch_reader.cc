@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "config/uri.h"
 #include "data/processing/feature_consumer.h"
 #include "data/reading/record_stream.h"
 #include "data/reading/row_batcher.h"
@@ -53,7 +54,7 @@ StatusOr<std::vector<std::unique_ptr<RowConsumer>>> ConsumersOf(
 // the caller need not.
 bool IsReadAhead(const std::string& file) {
   std::error_code failed;
-  return IsRemoteFile(file) || std::filesystem::is_regular_file(file, failed);
+  return IsUri(file) || std::filesystem::is_regular_file(file, failed);
 }
 
 }  // namespace

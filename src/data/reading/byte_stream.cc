@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/file_descriptor.h"
 #include "config/data_config.h"
+#include "config/uri.h"
 #include "data/reading/remote_file.h"
 
 namespace simurgh {
@@ -34,7 +35,7 @@ class ChunkedFile {
 
   // Opens the file and reads its first chunk. allow_pipes, errors: see OpenByteStream.
   static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes) {
-    if (IsRemoteFile(path)) {
+    if (IsUri(path)) {
       auto reader = RemoteFileReader::Open(path);
       if (!reader.ok()) return Annotate(reader.status(), path);
       ChunkedFile file(std::move(*reader));

@@ -17,6 +17,7 @@
 #include "base/file_descriptor.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "config/uri.h"
 #include "data/reading/remote_file.h"
 
 namespace simurgh {
@@ -64,7 +65,7 @@ FileIdentity IdentityOf(const RemoteFile& file) {
 }  // namespace
 
 StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
-  if (IsRemoteFile(path)) {
+  if (IsUri(path)) {
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> files, ListRemoteFiles(path));
     return IdentityOf(files.front());
   }
@@ -120,7 +121,7 @@ StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& pa
   for (const std::string& path : paths) {
     if (IsStream(path)) {
       add(path, {});
-    } else if (IsRemoteFile(path)) {
+    } else if (IsUri(path)) {
       SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> remote, ListRemoteFiles(path));
       for (const RemoteFile& file : remote) files.push_back(DataFileOf(file));
     } else {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/data_config.h"
-#include "config/uri_credentials.h"
+#include "config/uri.h"
 #include "data/reading/arrow_library.h"
 #include "simurgh/arrow_module.h"
 
@@ -51,7 +51,7 @@ StatusOr<std::vector<std::string>> WithRemoteFiles(const std::vector<std::string
     if (bytes != nullptr) bytes->push_back(size);
   };
   for (const std::string& path : paths) {
-    if (!IsRemoteFile(path)) {
+    if (!IsUri(path)) {
       add(path, 0);
       continue;
     }

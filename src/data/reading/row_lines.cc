@@ -10,6 +10,7 @@
 
 #include "base/invalid.h"
 #include "base/log.h"
+#include "config/uri.h"
 #include "data/reading/byte_stream.h"
 #include "data/reading/csv_cells.h"
 #include "data/reading/csv_header.h"
@@ -62,8 +63,7 @@ StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::str
   for (size_t i = 0; i < lines.files_.size(); ++i) {
     const std::string& file = lines.files_[i];
     std::error_code failed;
-    const uintmax_t bytes =
-        IsRemoteFile(file) ? sizes[i] : std::filesystem::file_size(file, failed);
+    const uintmax_t bytes = IsUri(file) ? sizes[i] : std::filesystem::file_size(file, failed);
     if (failed) {  // The file is a pipe.
       lines.starts_.clear();
       break;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/log.h"
+#include "config/uri.h"
 #include "data/reading/bad_row_file.h"
 #include "data/reading/csv_cells.h"
 #include "data/reading/row_parser.h"
@@ -142,6 +143,8 @@ BadRowFile::BadRowFile(const CheckpointConfig& checkpoint, std::string_view proc
   if (checkpoint.directory.empty()) return;
   std::filesystem::path path = std::filesystem::path(checkpoint.directory).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // The path ends in a slash.
+  // The rows of a model in a bucket are in the working directory.
+  if (IsUri(checkpoint.directory)) path = path.filename();
   path_ = absl::StrCat(path.string(), ".bad-rows", std::string(process), ".csv");
 }
 

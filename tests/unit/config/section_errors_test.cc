@@ -28,12 +28,12 @@ TEST_CASE("Invalid arena directories and NUMA nodes are errors", "[config]") {
 
 TEST_CASE("Invalid folders of the model are errors", "[config]") {
   CheckCases({
-      {"directory: models/sample", "directory: \"\"",
-       "checkpoint:", "checkpoint.directory: an empty text; expected: path of a folder"},
+      {"directory: models/sample", "directory: \"\"", "checkpoint:",
+       "checkpoint.directory: an empty text; expected: path of a folder, or s3://BUCKET/PREFIX"},
       {"directory: models/sample", "directory:", "checkpoint:",
-       "checkpoint.directory: has no value; expected: path of a folder"},
-      {"directory: models/sample", "directory: [a]",
-       "checkpoint:", "checkpoint.directory: is a list; expected: path of a folder"},
+       "checkpoint.directory: has no value; expected: path of a folder, or s3://BUCKET/PREFIX"},
+      {"directory: models/sample", "directory: [a]", "checkpoint:",
+       "checkpoint.directory: is a list; expected: path of a folder, or s3://BUCKET/PREFIX"},
       {"directory: models/sample", "directory: ~/models", "checkpoint:",
        "checkpoint.directory: '~/models' begins with ~, which is not expanded; write out the path "
        "of the home folder"},

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "data/reading/file_writer.h"
 #include "data/reading/remote_file.h"
 #include "tests/support/python.h"
+#include "tests/support/s3_server.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/data/fake_stream.h"
@@ -310,7 +312,7 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// An S3 server with files of the folder; its credentials are in the environment.
+// An S3 server with files of the folder.
 class Server {
  public:
   Server() {
@@ -324,33 +326,15 @@ class Server {
     std::ofstream large(Path("large.txt"), std::ios::binary);
     for (size_t i = 0; i < kLargeBytes; ++i) large.put(static_cast<char>('a' + i * i % 23));
     large.close();
-    constexpr char kWeed[] = "build/python/bin/weed";
-    if (!std::filesystem::exists(kWeed)) SIMURGH_SKIP("tests/requirements.txt is not installed");
-    ::setenv("AWS_ACCESS_KEY_ID", "key", 1);
-    ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
-    const std::string command =
-        testing::Python("pyarrow") + " tests/unit/data/s3_files.py " + kWeed + " " + Folder() +
-        " half0.parquet half1.parquet rows.csv rows.csv.gz rows.csv.zst large.txt '" + kOddName +
-        "'";
-    output_ = ::popen(command.c_str(), "r");
-    char line[256] = "";
-    if (std::fgets(line, sizeof(line), output_) != nullptr) uri_ = line;
-    if (!uri_.empty()) uri_.pop_back();
-  }
-  ~Server() {
-    std::ofstream(folder_ + "/done").put('\n');
-    if (output_ != nullptr) ::pclose(output_);
+    server_.emplace(Folder(),
+                    std::vector<std::string>{"half0.parquet", "half1.parquet", "rows.csv",
+                                             "rows.csv.gz", "rows.csv.zst", "large.txt", kOddName});
   }
 
-  // The URI of a file in the folder, or of the folder itself.
-  std::string Uri(const std::string& name = "") const {
-    return std::string(uri_).insert(uri_.find('?'), name);
-  }
+  std::string Uri(const std::string& name = "") const { return server_->Uri(name); }
 
  private:
-  const std::string folder_ = Folder();  // Catch, which Folder() uses, ends before the server.
-  FILE* output_ = nullptr;
-  std::string uri_;
+  std::optional<testing::S3Server> server_;
 };
 
 const Server& TheServer() {

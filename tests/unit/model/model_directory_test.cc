@@ -36,6 +36,21 @@ std::vector<std::string> Names(const std::string& folder) {
   return *FileSystem::Real().List(folder);
 }
 
+TEST_CASE("A model's URI keeps its options before the path, and its errors come from calls") {
+  ModelDirectory model("s3://b/m/?region=r");
+  CHECK(model.path() == "s3://b?region=r/m");
+  CHECK(&model.files() == &FileSystem::For("s3://b/m/step-5?region=r"));
+  CHECK(&model.files() != &FileSystem::For("s3://b/m"));
+  CHECK(&FileSystem::For("m/step-5") == &FileSystem::Real());
+  for (const auto& find : {ModelDirectory::Find, ModelDirectory::FindBest}) {
+    const Status other = find("gs://b/m").status();
+    CHECK(absl::IsInvalidArgument(other));
+    CHECK_THAT(std::string(other.message()), Contains("gs:// is not read; use s3://BUCKET"));
+    const std::string secret(find("s3://KEY:SECRET@b/m/step-5").status().message());
+    CHECK_THAT(secret, Contains("has credentials in its URI") && !Contains("SECRET@"));
+  }
+}
+
 TEST_CASE("A checkpoint is published with its files, and is the latest one") {
   const TemporaryFolder folder;
   ModelDirectory model(folder.Path("a/model"));

@@ -15,7 +15,7 @@ namespace {
 TrainingHistory Read(const std::string& text) {
   const TemporaryFolder folder;
   std::ofstream(folder.Path("history.jsonl")) << text;
-  return ReadHistory(folder.Path("history.jsonl")).value();
+  return ReadHistory(folder.path()).value();
 }
 
 TEST_CASE("A history has the events of its lines") {
@@ -101,9 +101,7 @@ TEST_CASE("Lines of other programs and damaged lines are left out") {
   CHECK_FALSE(history.end->best_step);
 }
 
-TEST_CASE("A missing history is empty") {
-  CHECK(ReadHistory("/no/such/folder/history.jsonl").value().empty());
-}
+TEST_CASE("A missing history is empty") { CHECK(ReadHistory("/no/such/folder").value().empty()); }
 
 TEST_CASE("Thinned lists keep both ends") {
   std::vector<int> all(1'000);
