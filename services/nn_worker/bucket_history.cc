@@ -1,5 +1,6 @@
 #include "services/nn_worker/bucket_history.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,6 @@ namespace simurgh {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr size_t kMostBytes = size_t{16} << 20;
 
 std::vector<Json> Parsed(std::string_view text) {
   std::vector<Json> lines;
@@ -93,7 +92,10 @@ BucketHistory::~BucketHistory() {
 void BucketHistory::Add(std::string_view line) {
   const MutexLock lock(mutex_);
   absl::StrAppend(&text_, std::string(line), "\n");
-  if (text_.size() > kMostBytes) text_ = ThinnedLines(text_);
+  if (text_.size() > most_bytes_) {
+    text_ = ThinnedLines(text_);
+    most_bytes_ = std::max(kMostBytes, 2 * text_.size());  // Other lines are not thinned.
+  }
   is_new_ = true;
 }
 
@@ -117,7 +119,12 @@ void BucketHistory::Run() {
       text = text_;
     }
     const Status written = directory_.WriteHistory(text, generation_);
-    if (written.ok() || std::exchange(has_failed, true)) continue;
+    if (written.ok()) continue;
+    {
+      const MutexLock lock(mutex_);
+      is_new_ = !ends_;
+    }
+    if (std::exchange(has_failed, true)) continue;
     spdlog::warn("history.jsonl is not written: {}", std::string(written.message()));
   }
 }

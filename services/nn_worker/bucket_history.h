@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,6 +44,8 @@ class BucketHistory {
   void Write();
 
  private:
+  static constexpr size_t kMostBytes = size_t{16} << 20;
+
   BucketHistory(const ModelDirectory& directory, uint64_t generation, std::string text);
 
   void Run();
@@ -52,7 +55,8 @@ class BucketHistory {
   Mutex mutex_;
   CondVar changed_;
   std::string text_ ABSL_GUARDED_BY(mutex_);
-  bool is_new_ ABSL_GUARDED_BY(mutex_) = false;  // There are lines that are not written.
+  size_t most_bytes_ ABSL_GUARDED_BY(mutex_) = kMostBytes;  // Longest text that is not thinned.
+  bool is_new_ ABSL_GUARDED_BY(mutex_) = false;             // There are lines that are not written.
   bool is_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // The last member: its thread uses the others.

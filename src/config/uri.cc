@@ -62,11 +62,6 @@ std::optional<UriError> SchemeError(std::string_view uri) {
   const std::string scheme(uri.substr(0, uri.find("://") + 3));
   if (scheme == kScheme) return std::nullopt;
   if (scheme == "file://") return UriError{"file:// is not read", "give the path without it"};
-  if (scheme == "gs://" || scheme == "gcs://") {
-    return UriError{scheme + " is not read",
-                    "use s3://BUCKET/PREFIX?endpoint_override=storage.googleapis.com with an HMAC "
-                    "key of the bucket"};
-  }
   return UriError{scheme + " is not read",
                   "use s3://BUCKET/PREFIX; other stores with S3's protocol need "
                   "?endpoint_override=HOST:PORT"};
@@ -87,6 +82,9 @@ std::optional<UriError> ReadOptions(std::string_view text,
     }
     if (name == "scheme" && *value != "http" && *value != "https") {
       return UriError{absl::StrCat("has the scheme '", *value, "'"), "use http or https"};
+    }
+    if (name == "endpoint_override" && value->find('@') != value->npos) {
+      return UriError{kCredentialsProblem, kCredentialsRemedy};
     }
     if (name == "endpoint_override" && (value->ends_with(':') || value->find('/') != value->npos)) {
       return UriError{absl::StrCat("has the endpoint '", *value, "'"),
@@ -161,7 +159,9 @@ StatusOr<BucketAddress> ParseBucketPath(std::string_view uri) {
   BucketAddress address;
   const std::optional<UriError> error = Parse(uri, &address);
   if (!error) return address;
-  const std::string shown = HasCredentials(uri) ? "the model" : std::string(uri);
+  // Options can have anything.
+  const std::string shown =
+      HasCredentials(uri) ? "the model" : std::string(uri.substr(0, uri.find('?')));
   return absl::InvalidArgumentError(absl::StrCat(shown, ": ", error->problem, "; ", error->remedy));
 }
 

@@ -26,6 +26,7 @@ using Condition = ObjectStore::Condition;
 constexpr uint64_t kMaxTextBytes = 64;
 // Most tries to change names that other programs change, too.
 constexpr int kMostChanges = 100;
+constexpr int kMostFailures = 2;
 
 std::counting_semaphore<>& Uploads() {
   static std::counting_semaphore<> uploads(BucketFiles::kUploads);
@@ -38,6 +39,20 @@ std::string RandomNumber() {
   std::random_device device;
   const uint64_t high = device();
   return absl::StrCat(absl::Hex(high << 32 | device(), absl::kZeroPad16), absl::Hex(calls++));
+}
+
+// Returns the prefix of the objects of a new folder.
+std::string NewPrefix(std::string_view folder) {
+  return absl::StrCat(std::string(folder.substr(0, folder.find(".tmp-"))), ".", RandomNumber());
+}
+
+// Returns whether NewPrefix() has made it, and no person.
+bool IsOwnPrefix(const std::string& prefix) {
+  constexpr size_t kLeastDigits = 17;
+  const size_t dot = prefix.rfind('.');
+  return (prefix.starts_with("step-") || prefix.starts_with("removed")) && dot != prefix.npos &&
+         prefix.size() - dot - 1 >= kLeastDigits &&
+         prefix.find_first_not_of("0123456789abcdef", dot + 1) == prefix.npos;
 }
 
 // A text of names.json.
@@ -134,6 +149,7 @@ StatusOr<BucketFiles::State> BucketFiles::NamesOfObjects() {
 Status BucketFiles::Change(absl::FunctionRef<Status(State&)> edit) {
   const std::string number = RandomNumber();
   Status problem;
+  int failures = 0;
   for (int tries = 0; tries < kMostChanges; ++tries) {
     SIMURGH_ASSIGN_OR_RETURN(State state, Fetch());
     // The answer of an earlier try may have been lost.
@@ -154,11 +170,10 @@ Status BucketFiles::Change(absl::FunctionRef<Status(State&)> edit) {
       return absl::OkStatus();
     }
     problem = tag.status();
-    if (absl::IsAborted(problem) || absl::IsUnavailable(problem) ||
-        absl::IsDeadlineExceeded(problem)) {
-      continue;
-    }
-    return problem;
+    if (absl::IsAborted(problem)) continue;
+    // The store has been asked for half a minute each time.
+    const bool may_pass = absl::IsUnavailable(problem) || absl::IsDeadlineExceeded(problem);
+    if (!may_pass || ++failures == kMostFailures) return problem;
   }
   return absl::UnavailableError(absl::StrCat(
       store_->NameOf(BucketNames::kObject), ": not changed in ", kMostChanges,
@@ -238,8 +253,22 @@ Status BucketFiles::WriteFile(const std::string& path, std::string_view content,
     });
   }
   SIMURGH_ASSIGN_OR_RETURN(const std::string key, ObjectOf(below));
-  SIMURGH_RETURN_IF_ERROR(may_rename());
-  return store_->Put(key, content, {}).status();
+  if (key.find('/') != key.npos) {  // No other start has the prefix.
+    SIMURGH_RETURN_IF_ERROR(may_rename());
+    return store_->Put(key, content, {}).status();
+  }
+  Status written;
+  for (int tries = 0; tries < kMostChanges; ++tries) {
+    const auto present = store_->Get(key, 1);
+    if (!present.ok() && !absl::IsNotFound(present.status())) return present.status();
+    SIMURGH_RETURN_IF_ERROR(may_rename());
+    const Condition condition =
+        present.ok() ? Condition{.kind = Condition::Kind::kTag, .tag = (*present)->tag}
+                     : Condition{.kind = Condition::Kind::kMissing, .tag = {}};
+    written = store_->Put(key, content, condition).status();
+    if (!absl::IsAborted(written)) break;
+  }
+  return written;
 }
 
 Status BucketFiles::SyncFiles(std::span<File* const> files) {
@@ -265,8 +294,7 @@ Status BucketFiles::MakeFolder(const std::string& path) {
   return Change([&](State& state) -> Status {
     if (state.tag.empty()) return absl::NotFoundError(root_ + ": there is no model");
     if (!state.names.ObjectOf(below).empty()) return absl::OkStatus();
-    const std::string step = below.substr(0, below.find(".tmp-"));
-    return state.names.AddFolder(below, absl::StrCat(step, ".", RandomNumber()));
+    return state.names.AddFolder(below, NewPrefix(below));
   });
 }
 
@@ -356,14 +384,26 @@ Status BucketFiles::RemoveLost(const std::string& folder) {
   std::set<std::string> named;
   for (const auto& [path, prefix] : state.names.folders()) named.insert(prefix);
   const auto is_lost = [&](const std::string& prefix) {
-    return (prefix.starts_with("step-") || prefix.starts_with("removed")) &&
-           !named.contains(prefix);
+    return IsOwnPrefix(prefix) && !named.contains(prefix);
   };
   std::vector<std::string> lost;
+  std::vector<std::string> copied;
   for (const std::string& folder : listing.folders) {
     const std::string prefix = folder.substr(0, folder.size() - 1);
     if (is_lost(prefix)) lost.push_back(prefix);
+    const bool is_step =
+        prefix.starts_with("step-") && prefix.find_first_not_of("0123456789", 5) == prefix.npos;
+    if (is_step && !named.contains(prefix)) copied.push_back(prefix);
   }
+  // A person has copied these checkpoints.
+  SIMURGH_RETURN_IF_ERROR(Change([&](State& now) -> Status {
+    for (const std::string& step : copied) {
+      if (!now.names.folders().contains(step)) {
+        SIMURGH_RETURN_IF_ERROR(now.names.AddFolder(step, step));
+      }
+    }
+    return absl::OkStatus();
+  }));
   for (const ObjectStore::Upload& upload : *uploads) {
     const size_t slash = upload.key.find('/');
     if (slash == upload.key.npos || !is_lost(upload.key.substr(0, slash))) continue;
@@ -389,7 +429,7 @@ FileSystem& BucketFilesFor(const std::string& root) {
 
 Status CheckBucket(const std::string& uri) {
   // The next start of training removes what an interrupted check leaves.
-  const std::string own = absl::StrCat(BucketPath(uri), "/removed.check-", RandomNumber());
+  const std::string own = absl::StrCat(BucketPath(uri), "/", NewPrefix("removed.check"));
   const std::string file = own + "/check";
   BucketFiles files(own, OpenS3(own));
   const auto use = [&]() -> Status {

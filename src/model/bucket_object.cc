@@ -1,6 +1,7 @@
 #include "model/bucket_object.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -19,10 +20,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 
 namespace simurgh {
 namespace {
@@ -31,6 +34,7 @@ namespace {
 constexpr uint64_t kHeadBytes = uint64_t{128} << 10;
 // A larger read is split into requests at the same time.
 constexpr uint64_t kRequestBytes = uint64_t{4} << 20;
+constexpr size_t kRequestsAtOnce = 8;
 
 Status ReadOnly(const std::string& name) {
   return absl::FailedPreconditionError(absl::StrCat(name, ": the object is open to be read"));
@@ -49,7 +53,11 @@ auto InBackground(Work work) {
 class ReadObject : public File {
  public:
   ReadObject(ObjectStore& store, std::string key, ObjectStore::Object head)
-      : store_(store), key_(std::move(key)), size_(head.whole), head_(std::move(head.bytes)) {}
+      : store_(store),
+        key_(std::move(key)),
+        tag_(std::move(head.tag)),
+        size_(head.whole),
+        head_(std::move(head.bytes)) {}
 
   Status Allocate(uint64_t /*bytes*/) override { return ReadOnly(store_.NameOf(key_)); }
   Status Write(uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) override {
@@ -66,6 +74,7 @@ class ReadObject : public File {
 
   ObjectStore& store_;
   const std::string key_;
+  const std::string tag_;
   const uint64_t size_;
   const std::string head_;
   struct Ahead {
@@ -76,18 +85,14 @@ class ReadObject : public File {
   std::map<uint64_t, std::shared_ptr<Ahead>> ahead_ ABSL_GUARDED_BY(mutex_);  // Keyed by offset.
 };
 
-// Reads in requests of kRequestBytes at the same time.
+// Reads in requests of kRequestBytes, several at the same time.
 Status ReadObject::Fetch(uint64_t offset, std::span<std::byte> bytes) {
-  std::vector<std::future<Status>> others;
-  while (bytes.size() > kRequestBytes) {
-    others.push_back(InBackground(
-        [this, offset, bytes] { return store_.Read(key_, offset, bytes.first(kRequestBytes)); }));
-    bytes = bytes.subspan(kRequestBytes);
-    offset += kRequestBytes;
-  }
-  Status status = store_.Read(key_, offset, bytes);
-  for (std::future<Status>& other : others) status.Update(other.get());
-  return status;
+  const size_t requests = (bytes.size() + kRequestBytes - 1) / kRequestBytes;
+  return ForEachAtOnce(requests, kRequestsAtOnce, [&](size_t i) {
+    const size_t begin = i * kRequestBytes;
+    const size_t size = std::min<size_t>(kRequestBytes, bytes.size() - begin);
+    return store_.Read(key_, tag_, offset + begin, bytes.subspan(begin, size));
+  });
 }
 
 Status ReadObject::Read(uint64_t offset, std::span<std::byte> bytes) {
@@ -125,8 +130,8 @@ void ReadObject::StartRead(uint64_t offset, uint64_t bytes) {
   auto ahead = std::make_shared<Ahead>();
   ahead->bytes.resize(end - begin);
   // The task keeps the bytes; the destructor of the future waits for it.
-  ahead->done = InBackground(
-      [this, begin, bytes = std::span(ahead->bytes)] { return Fetch(begin, bytes); });
+  ahead->done =
+      InBackground([this, begin, bytes = std::span(ahead->bytes)] { return Fetch(begin, bytes); });
   const MutexLock lock(mutex_);
   ahead_.insert_or_assign(begin, std::move(ahead));
 }
@@ -136,16 +141,23 @@ StatusOr<std::shared_ptr<const std::byte>> ReadObject::Map(uint64_t offset, uint
   if (bytes == 0) return std::shared_ptr<const std::byte>();
   std::error_code failed;
   const std::string folder = std::filesystem::temp_directory_path(failed).string();
+  if (failed) {
+    return absl::FailedPreconditionError(absl::StrCat("TMPDIR: no folder for a copy of ",
+                                                      store_.NameOf(key_), ": ", failed.message(),
+                                                      "; correct the variable"));
+  }
   constexpr mode_t kOwn = 0600;
   const FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwn));
   if (!file.valid()) {
     return ErrnoStatus(errno, absl::StrCat("cannot create a file in ", folder,
                                            " for rows of a bucket; name another folder in TMPDIR"));
   }
-  if (::fallocate(file.number(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+  const int room = ::posix_fallocate(file.number(), 0, static_cast<off_t>(bytes));
+  if (room == ENOSPC || room == EDQUOT) {
     SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, FileSystem::Real().FreeBytes(folder));
     return DiskFullError(folder, absl::StrCat("the copy of ", store_.NameOf(key_)), bytes, free);
   }
+  if (room != 0) return ErrnoStatus(room, absl::StrCat("cannot reserve room in ", folder));
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
   if (memory == MAP_FAILED)
     return ErrnoStatus(errno, absl::StrCat("cannot map a file in ", folder));
@@ -256,12 +268,15 @@ Status WrittenObject::StartPart(uint64_t index, std::string bytes) {
     tags_[done] = *std::move(tag);
   }
   uploads_.acquire();
-  auto own = std::make_shared<const std::string>(std::move(bytes));
+  // The future would keep the bytes until its result is read.
+  auto own = std::make_shared<std::string>(std::move(bytes));
   std::future<StatusOr<std::string>> part =
       InBackground([this, index, own, upload = *upload_]() -> StatusOr<std::string> {
-        StatusOr<std::string> tag = store_.PutPart(upload, index + 1, *own);
-        uploads_.release();
-        return tag;
+        const absl::Cleanup release = [&] {
+          std::string().swap(*own);
+          uploads_.release();
+        };
+        return store_.PutPart(upload, index + 1, *own);
       });
   // Others wait for its place among the uploads.
   if (part.wait_for(std::chrono::seconds(0)) == std::future_status::deferred) part.wait();

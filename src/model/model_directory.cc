@@ -269,6 +269,10 @@ ModelDirectory::ModelDirectory(const std::string& path, FileSystem& files)
     : path_(IsUri(path) ? BucketPath(path) : path), files_(files) {}
 
 StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
+  if (IsUri(path_) && ModelFolderOf(path_) != path_) {
+    return absl::InvalidArgumentError(
+        path_ + ": the name is that of a checkpoint; give the model another one in the bucket");
+  }
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolders(path_));
   for (;;) {
     SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, HighestGeneration());

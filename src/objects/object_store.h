@@ -35,8 +35,10 @@ class ObjectStore {
   // read and the result is empty.
   virtual StatusOr<std::optional<Object>> Get(std::string_view key, uint64_t max_bytes,
                                               std::string_view known_tag = "") = 0;
-  // Fills `bytes` from a byte of the object on. Errors: DATA_LOSS if the object ends before.
-  virtual Status Read(std::string_view key, uint64_t offset, std::span<std::byte> bytes) = 0;
+  // Fills `bytes` from a byte of the object on. tag: of the object; empty for any. Errors:
+  // DATA_LOSS if the object ends before; ABORTED if it has another tag.
+  virtual Status Read(std::string_view key, std::string_view tag, uint64_t offset,
+                      std::span<std::byte> bytes) = 0;
 
   // What an object must be before it is replaced.
   struct Condition {

@@ -17,6 +17,7 @@
 #include <boost/property_tree/xml_parser.hpp>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "config/uri.h"
 
@@ -43,6 +44,8 @@ constexpr int kNotImplemented = 501;
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{3'000};
+constexpr std::chrono::seconds kSilentFor{5};  // Shorter trouble is not logged.
+constexpr std::chrono::seconds kStoreStallTimeout{10};
 constexpr uint64_t kMaxReadBytes = uint64_t{8} << 20;  // Largest part of an object in one request.
 
 // Where the objects are, and how they are named in requests.
@@ -88,7 +91,8 @@ StatusOr<Xml> ParseXml(const std::string& text) {
   try {
     boost::property_tree::read_xml(in, xml, boost::property_tree::xml_parser::trim_whitespace);
   } catch (const boost::property_tree::xml_parser_error&) {
-    return absl::UnavailableError("the store's answer is not XML");
+    return absl::FailedPreconditionError(
+        "the answer is not XML; check endpoint_override or AWS_ENDPOINT_URL");
   }
   return xml;
 }
@@ -139,12 +143,18 @@ class S3Store : public ObjectStore {
     return object;
   }
 
-  Status Read(std::string_view key, uint64_t offset, std::span<std::byte> bytes) override {
+  Status Read(std::string_view key, std::string_view tag, uint64_t offset,
+              std::span<std::byte> bytes) override {
     while (!bytes.empty()) {
       const uint64_t size = std::min<uint64_t>(bytes.size(), kMaxReadBytes);
       Request request{.key = key};
       request.headers.emplace_back("Range", absl::StrCat("bytes=", offset, "-", offset + size - 1));
+      if (!tag.empty()) request.headers.emplace_back("If-Match", tag);
       SIMURGH_ASSIGN_OR_RETURN(const WebAnswer answer, Send(request));
+      if (answer.status == kPreconditionFailed) {
+        return absl::AbortedError(
+            absl::StrCat(NameOf(key), ": the object was replaced while it was read; try again"));
+      }
       const bool is_beyond = answer.status == kRangeNotSatisfiable;
       if (!is_beyond) SIMURGH_RETURN_IF_ERROR(Check(request, answer));
       if (is_beyond || answer.body.size() != size) {
@@ -231,6 +241,16 @@ class S3Store : public ObjectStore {
 
   Status Complete(const Upload& upload, std::span<const std::string> part_tags,
                   uint64_t bytes) override {
+    constexpr int kTries = 3;
+    Status status;
+    for (int tries = 0; tries < kTries; ++tries) {
+      status = TryComplete(upload, part_tags, bytes);
+      if (!absl::IsUnavailable(status)) break;
+    }
+    return status;
+  }
+
+  Status TryComplete(const Upload& upload, std::span<const std::string> part_tags, uint64_t bytes) {
     std::string body = "<CompleteMultipartUpload>";
     for (size_t i = 0; i < part_tags.size(); ++i) {
       absl::StrAppend(&body, "<Part><PartNumber>", i + 1, "</PartNumber><ETag>", part_tags[i],
@@ -302,12 +322,12 @@ class S3Store : public ObjectStore {
   }
 
   std::string UrlOf(const Request& request, const std::string& region) const {
+    const char* const domain = region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com";
     // Amazon's certificates do not cover names with dots.
     const bool is_host = place_.endpoint.empty() && place_.bucket.find('.') == std::string::npos;
-    std::string url =
-        !place_.endpoint.empty() ? place_.endpoint
-        : is_host ? absl::StrCat("https://", place_.bucket, ".s3.", region, ".amazonaws.com")
-                  : absl::StrCat("https://s3.", region, ".amazonaws.com");
+    std::string url = !place_.endpoint.empty() ? place_.endpoint
+                      : is_host ? absl::StrCat("https://", place_.bucket, ".s3.", region, domain)
+                                : absl::StrCat("https://s3.", region, domain);
     absl::StrAppend(&url, "/");
     if (!is_host) absl::StrAppend(&url, UrlEncoded(place_.bucket), "/");
     if (!request.key.empty()) {
@@ -329,26 +349,33 @@ class S3Store : public ObjectStore {
 
   // Sends a request until the store has answered it. Returns any answer but those for later.
   StatusOr<WebAnswer> Send(const Request& request) {
-    const Clock::time_point until = Clock::now() + tries_for_;
+    const Clock::time_point begin = Clock::now();
+    const Clock::time_point until = begin + tries_for_;
+    bool has_told = false;
     std::chrono::milliseconds pause = kFirstPause;
     bool has_new_key = false;
     bool has_new_region = false;
     while (true) {
-      SIMURGH_ASSIGN_OR_RETURN(const AccessKey key, credentials_.Key());
+      AccessKey key;
       const std::string region = Region();
-      WebRequest web{.method = request.method,
-                     .url = UrlOf(request, region),
-                     .headers = request.headers,
-                     .body = request.body,
-                     .signature = WebRequest::Signature{key, region}};
-      StatusOr<WebAnswer> answer = web_->Send(web);
+      const auto send = [&]() -> StatusOr<WebAnswer> {
+        SIMURGH_ASSIGN_OR_RETURN(key, credentials_.Key());
+        return web_->Send({.method = request.method,
+                           .url = UrlOf(request, region),
+                           .headers = request.headers,
+                           .body = request.body,
+                           .signature = WebRequest::Signature{key, region},
+                           .stall_timeout = kStoreStallTimeout});
+      };
+      const StatusOr<WebAnswer> answer = send();
       Status problem = answer.status();
       if (answer.ok() && !IsForLater(answer->status)) {
         if (MovesTo(*answer, region) && !std::exchange(has_new_region, true)) continue;
         const std::string code = answer->status == kForbidden || answer->status == kBadRequest
                                      ? CodeOf(*answer)
                                      : std::string();
-        if (code == "ExpiredToken" && !std::exchange(has_new_key, true)) {
+        const bool is_old = code == "ExpiredToken" || code == "InvalidAccessKeyId";
+        if (is_old && !std::exchange(has_new_key, true)) {
           credentials_.Forget(key);
           continue;
         }
@@ -360,7 +387,11 @@ class S3Store : public ObjectStore {
       } else if (!absl::IsUnavailable(problem) && !absl::IsDeadlineExceeded(problem)) {
         return Annotate(problem, NameOf(request.key));
       }
-      if (Clock::now() + pause > until) {
+      const Clock::time_point now = Clock::now();
+      if (now - begin > kSilentFor && !std::exchange(has_told, true)) {
+        spdlog::warn("{}: {}; trying again", NameOf(request.key), std::string(problem.message()));
+      }
+      if (now + pause > until) {
         return Annotate(
             problem, absl::StrCat(NameOf(request.key), ": tried for ", tries_for_.count(), " ms"));
       }
@@ -384,12 +415,15 @@ class S3Store : public ObjectStore {
   // Takes over the bucket's region, which the store tells. Returns whether it is another one.
   bool MovesTo(const WebAnswer& answer, const std::string& region) {
     if (answer.status != kMovedPermanently && answer.status != kBadRequest) return false;
-    const auto told = answer.headers.find("x-amz-bucket-region");
-    if (told == answer.headers.end() || told->second.empty() || told->second == region) {
-      return false;
+    const auto header = answer.headers.find("x-amz-bucket-region");
+    std::string told = header == answer.headers.end() ? "" : header->second;
+    if (told.empty()) {
+      const StatusOr<Xml> xml = ParseXml(answer.body);
+      if (xml.ok()) told = TextIn(*xml, "Region");
     }
+    if (told.empty() || told == region) return false;
     const MutexLock lock(mutex_);
-    region_ = told->second;
+    region_ = std::move(told);
     return true;
   }
 
@@ -407,6 +441,12 @@ class S3Store : public ObjectStore {
     if (code == "RequestTimeTooSkewed") {
       return absl::FailedPreconditionError(
           absl::StrCat(name, ": the clock of this machine is wrong, says the store; set it"));
+    }
+    if (answer.status == kNotFound && code.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(name,
+                       ": the endpoint does not answer as a store with S3's protocol; check "
+                       "endpoint_override or AWS_ENDPOINT_URL"));
     }
     switch (answer.status) {
       case kNotFound:

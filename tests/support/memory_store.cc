@@ -18,6 +18,7 @@ Status Missing(std::string_view key) {
 
 template <typename Result, typename Work>
 Result MemoryStore::Do(const std::string& request, Work work) {
+  const MutexLock order(order_);
   if (before) SIMURGH_RETURN_IF_ERROR(before(request));
   Result result = [&] {
     const MutexLock lock(bucket_->mutex);
@@ -40,10 +41,12 @@ StatusOr<std::optional<ObjectStore::Object>> MemoryStore::Get(std::string_view k
   });
 }
 
-Status MemoryStore::Read(std::string_view key, uint64_t offset, std::span<std::byte> bytes) {
+Status MemoryStore::Read(std::string_view key, std::string_view tag, uint64_t offset,
+                         std::span<std::byte> bytes) {
   return Do<Status>(absl::StrCat("READ ", std::string(key)), [&](MemoryBucket& bucket) {
     const auto found = bucket.objects.find(std::string(key));
     if (found == bucket.objects.end()) return Missing(key);
+    if (!tag.empty() && tag != found->second.tag) return absl::AbortedError("changed");
     const std::string& all = found->second.bytes;
     if (offset > all.size() || bytes.size() > all.size() - offset) {
       return absl::DataLossError(absl::StrCat(std::string(key), ": the object ends too early"));

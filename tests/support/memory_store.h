@@ -26,7 +26,7 @@ struct MemoryBucket {
   bool ignores_conditions = false;
 };
 
-// A store in memory. Threads: any, but the hooks are set before.
+// A store in memory. Threads: any, but the hooks are set before. One request is done at a time.
 class MemoryStore : public ObjectStore {
  public:
   explicit MemoryStore(std::shared_ptr<MemoryBucket> bucket) : bucket_(std::move(bucket)) {}
@@ -39,7 +39,8 @@ class MemoryStore : public ObjectStore {
   std::string NameOf(std::string_view key) const override { return "s3://b/m/" + std::string(key); }
   StatusOr<std::optional<Object>> Get(std::string_view key, uint64_t max_bytes,
                                       std::string_view known_tag) override;
-  Status Read(std::string_view key, uint64_t offset, std::span<std::byte> bytes) override;
+  Status Read(std::string_view key, std::string_view tag, uint64_t offset,
+              std::span<std::byte> bytes) override;
   StatusOr<std::string> Put(std::string_view key, std::string_view bytes,
                             const Condition& condition) override;
   Status Remove(std::string_view key) override;
@@ -58,6 +59,7 @@ class MemoryStore : public ObjectStore {
   Result Do(const std::string& request, Work work);
 
   const std::shared_ptr<MemoryBucket> bucket_;
+  Mutex order_;  // Held by a request and its hooks.
 };
 
 }  // namespace simurgh::testing

@@ -45,8 +45,12 @@ TEST_CASE("Options of a URI move to the bucket", "[config]") {
 
 TEST_CASE("A URI that cannot be a model's folder has an error with a remedy", "[config]") {
   CHECK(ErrorOfUri("s3://b/m") == "");
-  CHECK_THAT(ErrorOfUri("gs://b/m"), Contains("gs:// is not read; use s3://BUCKET/PREFIX") &&
-                                         Contains("endpoint_override=storage.googleapis.com"));
+  CHECK_THAT(ErrorOfUri("gs://b/m"), Contains("gs:// is not read; use s3://BUCKET/PREFIX"));
+  for (const char* uri : {"s3://b/m?endpoint_override=user:word@h:1",
+                          "s3://b/m?endpoint_override=user%3Aword%40h%3A1"}) {
+    CHECK_THAT(ErrorOfUri(uri), Contains("has credentials in its URI"));
+    CHECK_THAT(std::string(ParseBucketPath(uri).status().message()), !Contains("word"));
+  }
   CHECK_THAT(ErrorOfUri("hdfs://b/m"), Contains("hdfs:// is not read; use s3://"));
   CHECK_THAT(ErrorOfUri("file:///m"), Contains("give the path without it"));
   CHECK_THAT(ErrorOfUri("models/m"), Contains("is no URI"));

@@ -257,8 +257,8 @@ TEST_CASE("After each request to the store the newest checkpoint is the old or t
     // What an interrupted save leaves.
     REQUIRE(first.files->MakeFolder("s3://b/m/step-11.tmp-1").ok());
     REQUIRE(first.files->WriteFile("s3://b/m/step-11.tmp-1/note.txt", "").ok());
-    REQUIRE(first.store->Put("step-8.0123/rows/t/0.safetensors", "lost", {}).ok());
-    REQUIRE(first.store->BeginUpload("step-8.0123/rows/t/1.safetensors").ok());
+    REQUIRE(first.store->Put("step-8.0123456789abcdef0/rows/t/0.safetensors", "lost", {}).ok());
+    REQUIRE(first.store->BeginUpload("step-8.0123456789abcdef0/rows/t/1.safetensors").ok());
     REQUIRE(first.store->Put("notes/of-people.txt", "kept", {}).ok());
   }
   constexpr int kNever = 1 << 30;
@@ -303,7 +303,7 @@ TEST_CASE("A key that cannot list uploads can train") {
     return request == "UPLOADS" ? absl::PermissionDeniedError("no") : absl::OkStatus();
   };
   REQUIRE(*program.model->NewGeneration() == 1);
-  REQUIRE(program.store->Put("step-8.0123/a", "lost", {}).ok());
+  REQUIRE(program.store->Put("step-8.0123456789abcdef0/a", "lost", {}).ok());
   CHECK(program.model->RemoveLeftovers(1).ok());
   CHECK(KeysOf(*bucket) == std::vector<std::string>{"names.json"});
 }
@@ -503,6 +503,51 @@ TEST_CASE("A model that was copied to a bucket is read, and then trained on") {
   CHECK(reader.model->Latest()->checkpoint.manifest.step == 6);
   CHECK(*reader.model->LatestStep() == 6);
   CHECK(reader.model->Open(5)->Verify(kQuiet)->empty());
+}
+
+TEST_CASE("A checkpoint that a person copies into the bucket is one of the model") {
+  const auto bucket = std::make_shared<MemoryBucket>();
+  Program writer(bucket);
+  REQUIRE(*writer.model->NewGeneration() == 1);
+  WriteCheckpoint(*writer.model, 5, 1, 100, *writer.files);
+  {
+    const MutexLock lock(bucket->mutex);
+    auto objects = std::exchange(bucket->objects, {});
+    objects.erase("names.json");
+    for (auto& [key, entry] : objects) {
+      bucket->objects["step-5" + key.substr(key.find('/'))] = entry;
+    }
+    bucket->objects["names.json"] = {BucketNames().ToJson(), "empty"};
+  }
+  Program next(bucket);
+  const uint64_t generation = *next.model->NewGeneration();
+  REQUIRE(next.model->RemoveLeftovers(generation).ok());
+  CHECK(next.model->Latest()->checkpoint.Verify(kQuiet)->empty());
+  CHECK(next.model->Latest()->checkpoint.manifest.step == 5);
+}
+
+TEST_CASE("An older start does not replace the history of a newer one") {
+  const auto bucket = std::make_shared<MemoryBucket>();
+  Program old(bucket);
+  Program young(bucket);
+  REQUIRE(*old.model->NewGeneration() == 1);
+  REQUIRE(old.model->WriteHistory("old\n", 1).ok());
+  bool interrupted = true;
+  for (int requests = 0; interrupted; ++requests) {
+    CAPTURE(requests);
+    interrupted = false;
+    int left = requests;
+    const uint64_t generation = *old.model->NewGeneration();
+    old.store->before = [&](const std::string& /*request*/) -> Status {
+      if (interrupted || left-- > 0) return absl::OkStatus();
+      interrupted = true;
+      return young.model->WriteHistory("young\n", *young.model->NewGeneration());
+    };
+    const Status late = old.model->WriteHistory("old\n", generation);
+    old.store->before = nullptr;
+    CHECK(late.ok() == !interrupted);
+    CHECK(*old.model->ReadHistory() == (interrupted ? "young\n" : "old\n"));
+  }
 }
 
 TEST_CASE("Names that are no model's are refused") {

@@ -89,11 +89,15 @@ TEST_CASE("Objects of a server are written, read, listed and removed") {
   CHECK((*part)->whole == text.size() + 1);
   CHECK_FALSE((*store->Get("a", 100, (*part)->tag)).has_value());
   std::string middle(1'000, '\0');
-  REQUIRE(store->Read("a", 200'000, std::as_writable_bytes(std::span(middle))).ok());
+  REQUIRE(store->Read("a", "", 200'000, std::as_writable_bytes(std::span(middle))).ok());
   CHECK(middle == text.substr(200'000, 1'000));
-  CHECK(absl::IsDataLoss(store->Read("a", text.size(), std::as_writable_bytes(std::span(middle)))));
-  CHECK(absl::IsNotFound(store->Read("none", 0, std::as_writable_bytes(std::span(middle)))));
+  CHECK(absl::IsDataLoss(
+      store->Read("a", "", text.size(), std::as_writable_bytes(std::span(middle)))));
+  CHECK(absl::IsNotFound(store->Read("none", "", 0, std::as_writable_bytes(std::span(middle)))));
   CHECK(absl::IsNotFound(store->Get("none", 10).status()));
+  CHECK(store->Read("a", (*part)->tag, 0, std::as_writable_bytes(std::span(middle))).ok());
+  CHECK(absl::IsAborted(store->Read("a", "\"00000000000000000000000000000000\"", 0,
+                                    std::as_writable_bytes(std::span(middle)))));
 
   for (const std::string& key : keys) REQUIRE(store->Remove(key).ok());
   REQUIRE(store->Remove("none").ok());
@@ -155,7 +159,7 @@ TEST_CASE("An object is uploaded in parts, in any order") {
   UploadAll(*store, "large", text);
   CHECK(TextOf(*store, "large") == text);
   std::string middle(kPart, '\0');
-  REQUIRE(store->Read("large", kPart / 2, std::as_writable_bytes(std::span(middle))).ok());
+  REQUIRE(store->Read("large", "", kPart / 2, std::as_writable_bytes(std::span(middle))).ok());
   CHECK(middle == text.substr(kPart / 2, kPart));
 
   const auto open = store->BeginUpload("open/x");
