@@ -17,6 +17,7 @@ S3Server::S3Server(const std::string& folder, const std::vector<std::string>& fi
   if (!std::filesystem::exists(kWeed)) SIMURGH_SKIP("tests/requirements.txt is not installed");
   ::setenv("AWS_ACCESS_KEY_ID", "key", 1);
   ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+  ::setenv("no_proxy", "127.0.0.1", 1);
   std::string command =
       "exec " + Python("pyarrow") + " tests/support/s3_server.py " + kWeed + " " + folder_;
   for (const std::string& file : files) command += " '" + file + "'";

@@ -26,7 +26,7 @@ address=${uri#*endpoint_override=}
 address=${address%%&*}
 if ((faults > 0)); then
   address=127.0.0.1:$proxy
-  curl --silent --fail "http://$address/-/random/$faults/1/" >/dev/null
+  curl --noproxy 127.0.0.1 --silent --fail "http://$address/-/random/$faults/1/" >/dev/null
 fi
-export AWS_ENDPOINT_URL=http://$address SIMURGH_TEST_BUCKET=s3://bucket/models
+export AWS_ENDPOINT_URL=http://$address SIMURGH_TEST_BUCKET=s3://bucket/models no_proxy=127.0.0.1
 "$@"
