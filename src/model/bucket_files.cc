@@ -352,7 +352,7 @@ Status BucketFiles::Remove(const std::string& path) {
     object = state.names.ObjectOf(below);
     return absl::OkStatus();
   }));
-  return object.empty() ? RemoveObjects(prefixes) : store_->Remove(object);
+  return prefixes.empty() && !object.empty() ? store_->Remove(object) : RemoveObjects(prefixes);
 }
 
 Status BucketFiles::RemoveAll(const std::vector<std::string>& keys) {

@@ -212,7 +212,12 @@ class S3Store : public ObjectStore {
         if (name == "CommonPrefixes")
           AddBelow(value.get<std::string>("Prefix", ""), listing.folders);
       }
-      token = TextIn(xml, "IsTruncated") == "true" ? TextIn(xml, "NextContinuationToken") : "";
+      const bool has_more = TextIn(xml, "IsTruncated") == "true";
+      token = has_more ? TextIn(xml, "NextContinuationToken") : "";
+      if (has_more && token.empty()) {
+        return absl::UnavailableError(NameOf(prefix) +
+                                      ": the store does not tell where its listing continues");
+      }
     } while (!token.empty());
     std::ranges::sort(listing.keys);
     return listing;

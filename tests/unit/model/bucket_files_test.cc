@@ -128,6 +128,17 @@ TEST_CASE("A replaced checkpoint leaves no objects") {
   CHECK(*writer.model->Steps() == std::vector<uint64_t>{6});
 }
 
+TEST_CASE("A folder in another one is removed with its objects") {
+  const auto bucket = std::make_shared<MemoryBucket>();
+  Program program(bucket);
+  REQUIRE(program.model->NewGeneration().ok());
+  WriteCheckpoint(*program.model, 5, 1, 10, *program.files);
+  REQUIRE(program.files->MakeFolder("s3://b/m/removed.tmp-1").ok());
+  REQUIRE(program.files->Rename("s3://b/m/step-5", "s3://b/m/removed.tmp-1/step-5").ok());
+  REQUIRE(program.files->Remove("s3://b/m/removed.tmp-1/step-5").ok());
+  CHECK(KeysOf(*bucket) == std::vector<std::string>{"names.json"});
+}
+
 TEST_CASE("The folder of a model is removed with all its objects") {
   const auto bucket = std::make_shared<MemoryBucket>();
   Program program(bucket);
