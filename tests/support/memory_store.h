@@ -18,7 +18,7 @@ struct MemoryBucket {
     std::string bytes;
     std::string tag;
   };
-  Mutex mutex;  // Of all but the last.
+  Mutex mutex;  // Guards all but the last.
   std::map<std::string, Entry> objects;
   // Key and parts by id.
   std::map<std::string, std::pair<std::string, std::map<uint64_t, std::string>>> uploads;

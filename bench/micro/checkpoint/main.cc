@@ -48,9 +48,9 @@ of the server. In a bucket, that program uploads and reads an object in parts, s
 Exit codes: 0 done, 1 failed, 2 bad options.
 )";
 
-constexpr uint64_t kRowsPerChange = 100;   // Of a delta.
-constexpr size_t kPlainBytes = 1 << 20;    // Of one read or write.
-constexpr size_t kBucketBytes = 32 << 20;  // Of one read in a bucket, by several requests.
+constexpr uint64_t kRowsPerChange = 100;   // A delta has one row of these.
+constexpr size_t kPlainBytes = 1 << 20;    // Size of one read or write.
+constexpr size_t kBucketBytes = 32 << 20;  // Size of one read in a bucket, by several requests.
 
 struct Options {
   uint64_t rows;

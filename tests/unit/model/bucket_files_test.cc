@@ -63,6 +63,16 @@ size_t UploadsIn(MemoryBucket& bucket) {
   return bucket.uploads.size();
 }
 
+// Turns a bucket with a checkpoint of step 5 into a copy of a folder of a disk.
+void UseLayoutOfDisk(MemoryBucket& bucket) {
+  const MutexLock lock(bucket.mutex);
+  auto objects = std::exchange(bucket.objects, {});
+  objects.erase("names.json");
+  for (auto& [key, entry] : objects) {
+    bucket.objects["step-5" + key.substr(key.find('/'))] = entry;
+  }
+}
+
 std::shared_ptr<MemoryBucket> CopyOf(MemoryBucket& bucket) {
   auto copy = std::make_shared<MemoryBucket>();
   const MutexLock lock(bucket.mutex);
@@ -490,16 +500,11 @@ TEST_CASE("A mapping that the disk has no room for is refused") {
 TEST_CASE("A model that was copied to a bucket is read, and then trained on") {
   const auto bucket = std::make_shared<MemoryBucket>();
   {
-    // The layout of a folder on a disk.
     Program writer(bucket);
     REQUIRE(*writer.model->NewGeneration() == 1);
     WriteCheckpoint(*writer.model, 5, 1, 100, *writer.files);
+    UseLayoutOfDisk(*bucket);
     const MutexLock lock(bucket->mutex);
-    auto objects = std::exchange(bucket->objects, {});
-    objects.erase("names.json");
-    for (auto& [key, entry] : objects) {
-      bucket->objects["step-5" + key.substr(key.find('/'))] = entry;
-    }
     bucket->objects["latest"] = {"step-5\n", "l"};
     bucket->objects["generation-1"] = {"", "g"};
     bucket->objects["history.jsonl"] = {"{}\n", "h"};
@@ -522,12 +527,8 @@ TEST_CASE("A checkpoint that a person copies into the bucket is one of the model
   REQUIRE(*writer.model->NewGeneration() == 1);
   WriteCheckpoint(*writer.model, 5, 1, 100, *writer.files);
   {
+    UseLayoutOfDisk(*bucket);
     const MutexLock lock(bucket->mutex);
-    auto objects = std::exchange(bucket->objects, {});
-    objects.erase("names.json");
-    for (auto& [key, entry] : objects) {
-      bucket->objects["step-5" + key.substr(key.find('/'))] = entry;
-    }
     bucket->objects["names.json"] = {BucketNames().ToJson(), "empty"};
   }
   Program next(bucket);
