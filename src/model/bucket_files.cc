@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "config/uri.h"
 #include "model/bucket_object.h"
+#include "model/checkpoint_files.h"
 
 namespace simurgh {
 namespace {
@@ -362,6 +363,8 @@ Status BucketFiles::RemoveAll(const std::vector<std::string>& keys) {
 
 Status BucketFiles::RemoveObjects(const std::vector<std::string>& prefixes) {
   for (const std::string& prefix : prefixes) {
+    // Without it, a copied checkpoint is none, also if the removal is interrupted.
+    SIMURGH_RETURN_IF_ERROR(store_->Remove(prefix + kManifest));
     SIMURGH_ASSIGN_OR_RETURN(const ObjectStore::Listing listing, store_->List(prefix + "/", true));
     SIMURGH_RETURN_IF_ERROR(RemoveAll(listing.keys));
   }
@@ -393,7 +396,10 @@ Status BucketFiles::RemoveLost(const std::string& folder) {
     if (is_lost(prefix)) lost.push_back(prefix);
     const bool is_step =
         prefix.starts_with("step-") && prefix.find_first_not_of("0123456789", 5) == prefix.npos;
-    if (is_step && !named.contains(prefix)) copied.push_back(prefix);
+    if (!is_step || named.contains(prefix)) continue;
+    const Status manifest = store_->Get(prefix + kManifest, 1).status();
+    if (manifest.ok()) copied.push_back(prefix);
+    if (!manifest.ok() && !absl::IsNotFound(manifest)) return manifest;
   }
   // A person has copied these checkpoints.
   SIMURGH_RETURN_IF_ERROR(Change([&](State& now) -> Status {

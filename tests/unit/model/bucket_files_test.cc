@@ -538,6 +538,25 @@ TEST_CASE("A checkpoint that a person copies into the bucket is one of the model
   CHECK(next.model->Latest()->checkpoint.manifest.step == 5);
 }
 
+TEST_CASE("A copied checkpoint whose removal was interrupted is none") {
+  const auto bucket = std::make_shared<MemoryBucket>();
+  Program writer(bucket);
+  REQUIRE(*writer.model->NewGeneration() == 1);
+  WriteCheckpoint(*writer.model, 5, 1, 100, *writer.files);
+  UseLayoutOfDisk(*bucket);
+  Program first(bucket);
+  REQUIRE(first.model->NewGeneration().ok());
+  int removed = 0;
+  first.store->before = [&](const std::string& request) {
+    return request.starts_with("DELETE ") && ++removed > 1 ? absl::UnavailableError("ended")
+                                                           : absl::OkStatus();
+  };
+  CHECK_FALSE(first.files->Remove("s3://b/m/step-5").ok());
+  Program next(bucket);
+  REQUIRE(next.model->RemoveLeftovers(*next.model->NewGeneration()).ok());
+  CHECK(next.model->Steps()->empty());
+}
+
 TEST_CASE("An older start does not replace the history of a newer one") {
   const auto bucket = std::make_shared<MemoryBucket>();
   Program old(bucket);
