@@ -154,6 +154,13 @@ std::vector<std::string> TestWarnings(const EvaluationResult& result, const Clus
                     "as not found. Add them to the files",
                     result.ranking->unknown_items));
   }
+  if (result.ranking && result.ranking->compared().recall < result.ranking->popular_recall) {
+    warnings.push_back(fmt::format(
+        "the test's recall@{} is {:.4f}. The items that training has most often, the "
+        "same for every user, give {:.4f}. Train for more epochs, or with columns that "
+        "tell more",
+        kComparedItems, result.ranking->compared().recall, result.ranking->popular_recall));
+  }
   for (const auto& [column, share] : UnseenColumns(result, config)) {
     warnings.push_back(fmt::format(
         "{:.0f} % of the test rows have ids of '{}' that training has not seen. Check that the "

@@ -465,10 +465,15 @@ std::string HeadlineOf(const Report& report) {
   if (report.ranking) {
     const std::string recall = absl::StrCat("recall@", kComparedItems);
     const RankingReport::Metric& metric = report.ranking->metric(recall);
-    return absl::StrCat("Of a user's items, ", absl::StrFormat("%.1f %%", 100 * metric.value),
-                        " are among the first ", kComparedItems, " of ", report.ranking->items,
-                        ": ", recall, " is ", absl::StrFormat("%.4f", metric.value),
-                        IntervalText(metric.interval), ".");
+    std::string text = absl::StrCat(
+        "Of a user's items, ", absl::StrFormat("%.1f %%", 100 * metric.value),
+        " are among the first ", kComparedItems, " of ", report.ranking->items, ": ", recall,
+        " is ", absl::StrFormat("%.4f", metric.value), IntervalText(metric.interval), ".");
+    if (!std::isnan(report.ranking->popular_recall)) {
+      absl::StrAppendFormat(&text, " The most popular items, the same for every user, give %.4f.",
+                            report.ranking->popular_recall);
+    }
+    return text;
   }
   if (report.labels.empty()) {
     return absl::StrCat(report.input ? "The rows have no labels" : "No rows were predicted",

@@ -56,6 +56,7 @@ RankingReport RankingBootstrap::ReportOf(const RankingResult& result) const {
   RankingReport report{.users = result.users,
                        .items = result.items,
                        .unknown_items = result.unknown_items,
+                       .popular_recall = result.popular_recall,
                        .metrics = {}};
   for (const auto& [name, value] : MetricsOf(result)) {
     RankingReport::Metric& metric = report.metrics.emplace_back(name, value);

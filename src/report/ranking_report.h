@@ -25,6 +25,7 @@ struct RankingReport {
   uint64_t users = 0;
   uint64_t items = 0;
   uint64_t unknown_items = 0;
+  double popular_recall = 0;  // See RankingResult.
   std::vector<Metric> metrics;
 };
 

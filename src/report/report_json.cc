@@ -246,9 +246,11 @@ std::string ReportJson(const Report& report) {
   if (!report.input_problem.empty()) json["input_problem"] = report.input_problem;
   json["labels"] = ListOf(report.labels, LabelJson);
   if (report.ranking) {
-    Json& ranking = json["ranking"] = {{"users", report.ranking->users},
-                                       {"items", report.ranking->items},
-                                       {"unknown_items", report.ranking->unknown_items}};
+    Json& ranking =
+        json["ranking"] = {{"users", report.ranking->users},
+                           {"items", report.ranking->items},
+                           {"unknown_items", report.ranking->unknown_items},
+                           {"popular_recall", NumberOf(report.ranking->popular_recall)}};
     ranking["metrics"] = Json::object();
     for (const RankingReport::Metric& metric : report.ranking->metrics) {
       ranking["metrics"][metric.name] = {{"value", NumberOf(metric.value)},

@@ -1,6 +1,7 @@
 #include "retrieval/ranked_users.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -128,10 +129,12 @@ StatusOr<RankedUsers> RankedUsers::Read(const ClusterConfig& config, const DataC
 
 Status RankedUsers::ExcludeSeen(const ClusterConfig& config, const DataConfig& data,
                                 const ItemIds& items, const Open& open) {
+  popular_.assign(items.size(), 0);
   const auto add = [&](const RankedRow& row) {
-    const auto user = users_.find(row.user);
-    if (user == users_.end()) return;
-    if (const std::optional<uint32_t> item = items.Find(row.item)) {
+    const std::optional<uint32_t> item = items.Find(row.item);
+    if (!item) return;
+    if (row.is_relevant) ++popular_[*item];
+    if (const auto user = users_.find(row.user); user != users_.end()) {
       items_[user->second].seen.push_back(*item);
     }
   };
@@ -143,6 +146,17 @@ Status RankedUsers::ExcludeSeen(const ClusterConfig& config, const DataConfig& d
                   [&](uint32_t item) { return std::ranges::binary_search(user.relevant, item); });
   }
   return absl::OkStatus();
+}
+
+StatusOr<double> RankedUsers::PopularRecall() const {
+  if (popular_.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::vector<float> one(size(), 1);
+  std::vector<float> popular = popular_;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const RankingResult ranking,
+      RankItems({one.data(), one.size(), 1}, {popular.data(), popular.size(), 1}, items_,
+                {{kComparedItems}}));
+  return ranking.compared().recall;
 }
 
 std::optional<uint32_t> RankedUsers::UserOf(uint64_t row) const {

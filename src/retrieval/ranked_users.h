@@ -42,12 +42,15 @@ class RankedUsers {
                                     const OnQueries& on_queries = nullptr);
 
   // Leaves out of the ranking what the users have in these rows, whatever the label, unless it is
-  // relevant. Errors: as Read().
+  // relevant. Counts how popular the items are in them. Errors: as Read().
   Status ExcludeSeen(const ClusterConfig& config, const DataConfig& data, const ItemIds& items,
                      const Open& open);
 
   size_t size() const { return items_.size(); }
   std::span<const UserItems> items() const { return items_; }
+  // Returns the recall of a ranking by the rows of ExcludeSeen() with a label above 0, see
+  // RankingResult::popular_recall; NaN before ExcludeSeen(). Errors: INTERNAL when oneDNN fails.
+  StatusOr<double> PopularRecall() const;
   // Returns the user whose query is this row, counted from 0 over the rows of all batches.
   std::optional<uint32_t> UserOf(uint64_t row) const;
 
@@ -56,6 +59,7 @@ class RankedUsers {
   std::unordered_map<uint64_t, uint32_t> users_;
   std::vector<UserItems> items_;  // Indexed by user.
   std::vector<uint64_t> rows_;    // Indexed by user: row of the query, ascending.
+  std::vector<float> popular_;    // Indexed by item: rows of ExcludeSeen() with a label above 0.
 };
 
 // Returns a function that opens files of rows with labels.

@@ -14,11 +14,13 @@
 namespace simurgh {
 namespace {
 
+constexpr size_t kNumbers = 5;  // Counts and means of a ranking, without those at each k.
+
 // Numbers of a ranking, to send them to the other ranks.
 std::vector<double> NumbersOf(const RankingResult& ranking) {
-  std::vector<double> numbers = {static_cast<double>(ranking.users),
-                                 static_cast<double>(ranking.items),
-                                 static_cast<double>(ranking.unknown_items), ranking.mrr};
+  std::vector<double> numbers = {
+      static_cast<double>(ranking.users), static_cast<double>(ranking.items),
+      static_cast<double>(ranking.unknown_items), ranking.mrr, ranking.popular_recall};
   for (const RankingResult::AtK& at : ranking.at) {
     numbers.insert(numbers.end(), {at.recall, at.hit_rate, at.ndcg});
   }
@@ -29,9 +31,10 @@ RankingResult RankingOf(std::span<const double> numbers, std::span<const uint32_
   RankingResult ranking{.users = static_cast<uint64_t>(numbers[0]),
                         .items = static_cast<uint64_t>(numbers[1]),
                         .unknown_items = static_cast<uint64_t>(numbers[2]),
-                        .mrr = numbers[3]};
+                        .mrr = numbers[3],
+                        .popular_recall = numbers[4]};
   for (size_t i = 0; i < top.size(); ++i) {
-    const std::span<const double> own = numbers.subspan(4 + 3 * i, 3);
+    const std::span<const double> own = numbers.subspan(kNumbers + 3 * i, 3);
     ranking.at.push_back({.k = top[i], .recall = own[0], .hit_rate = own[1], .ndcg = own[2]});
   }
   return ranking;
@@ -76,7 +79,9 @@ Status RankingEvaluation::Load() {
           "{} has relevant items that data.items lacks, which count as not found: items={}", name,
           unknown);
     }
-    (set == EvaluationSet::kTest ? test_ : validation_) = *std::move(users);
+    SIMURGH_ASSIGN_OR_RETURN(const double popular_recall, users->PopularRecall());
+    (set == EvaluationSet::kTest ? test_ : validation_) = {.users = *std::move(users),
+                                                           .popular_recall = popular_recall};
   }
   return absl::OkStatus();
 }
@@ -85,7 +90,8 @@ StatusOr<RankingResult> RankingEvaluation::Rank(EmbeddingPort& port, DenseNetwor
                                                 const StepId& step_id, EvaluationSet set,
                                                 const EvaluationOptions& options,
                                                 const std::stop_token& stop) {
-  const RankedUsers& users = set == EvaluationSet::kTest ? *test_ : *validation_;
+  const Ranked& ranked = set == EvaluationSet::kTest ? *test_ : *validation_;
+  const RankedUsers& users = ranked.users;
   SIMURGH_ASSIGN_OR_RETURN(const size_t dim, VectorWidth(config_));
   const std::unique_ptr<Collective> alone = NewLocalCollective();
   // Calls take(row, both vectors) for each row, counted from 0.
@@ -135,8 +141,11 @@ StatusOr<RankingResult> RankingEvaluation::Rank(EmbeddingPort& port, DenseNetwor
                                     of_users.begin() + static_cast<std::ptrdiff_t>(*user * dim));
                 }
               }));
-  return RankItems({of_users.data(), users.size(), dim}, {of_items.data(), items_->size(), dim},
-                   users.items(), items.top);
+  SIMURGH_ASSIGN_OR_RETURN(RankingResult result, RankItems({of_users.data(), users.size(), dim},
+                                                           {of_items.data(), items_->size(), dim},
+                                                           users.items(), items.top));
+  result.popular_recall = ranked.popular_recall;
+  return result;
 }
 
 StatusOr<EvaluationResult> RankingEvaluation::Evaluate(EmbeddingPort& port, DenseNetwork& network,
@@ -145,7 +154,7 @@ StatusOr<EvaluationResult> RankingEvaluation::Evaluate(EmbeddingPort& port, Dens
                                                        EvaluationOptions options,
                                                        const std::stop_token& stop) {
   const std::vector<uint32_t>& top = config_.data.items.top;
-  std::vector<double> numbers(4 + 3 * top.size());
+  std::vector<double> numbers(kNumbers + 3 * top.size());
   if (collective.rank() == 0) {
     SIMURGH_ASSIGN_OR_RETURN(const RankingResult ranking,
                              Rank(port, network, step_id, set, options, stop));

@@ -51,6 +51,11 @@ class RankingEvaluation {
                                       const std::stop_token& stop);
 
  private:
+  struct Ranked {
+    RankedUsers users;
+    double popular_recall;  // See RankingResult.
+  };
+
   StatusOr<RankingResult> Rank(EmbeddingPort& port, DenseNetwork& network, const StepId& step_id,
                                EvaluationSet set, const EvaluationOptions& options,
                                const std::stop_token& stop);
@@ -59,8 +64,8 @@ class RankingEvaluation {
   const ClusterConfig& config_;
   const Wrap wrap_;
   std::optional<ItemIds> items_;
-  std::optional<RankedUsers> validation_;
-  std::optional<RankedUsers> test_;
+  std::optional<Ranked> validation_;
+  std::optional<Ranked> test_;
 };
 
 }  // namespace simurgh

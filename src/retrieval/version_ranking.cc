@@ -35,8 +35,11 @@ StatusOr<RankingResult> RankVersion(const ModelVersion& version, Predictor& pred
   };
   SIMURGH_ASSIGN_OR_RETURN(const RankedUsers users,
                            ReadRankedUsers(config, data, items.ids, open, on_queries));
-  return RankItems({queries.data(), users.size(), items.dim}, items.matrix(), users.items(),
-                   wanted.top, on_user);
+  SIMURGH_ASSIGN_OR_RETURN(RankingResult result,
+                           RankItems({queries.data(), users.size(), items.dim}, items.matrix(),
+                                     users.items(), wanted.top, on_user));
+  SIMURGH_ASSIGN_OR_RETURN(result.popular_recall, users.PopularRecall());
+  return result;
 }
 
 }  // namespace simurgh

@@ -99,6 +99,10 @@ std::vector<std::pair<std::string, double>> ReportedMetrics(const EvaluationResu
       metrics.emplace_back(absl::StrCat("ndcg@", at.k), at.ndcg);
     }
     add(EvaluationMetric::kMrr);
+    if (!std::isnan(result.ranking->popular_recall)) {
+      metrics.emplace_back(absl::StrCat("popular_recall@", kComparedItems),
+                           result.ranking->popular_recall);
+    }
     return metrics;
   }
   if (IsRegression(result.loss_kind)) {

@@ -44,12 +44,12 @@ TEST_CASE(
   CHECK(std::ranges::min(aucs) >= 0.891);
 }
 
-TEST_CASE("Four epochs: hybrid with staleness 10 within 0.0010 of staleness 1") {
+TEST_CASE("Four epochs: hybrid with staleness 10 is at most 0.0010 below staleness 1") {
   const double tight = Mean(TestAucs({.overrides = {"training.epochs=4"}}));
   const double loose =
       Mean(TestAucs({.overrides = {"training.epochs=4", "training.staleness=10"}}));
   std::printf("four epochs: staleness 1 mean %.5f, staleness 10 mean %.5f\n", tight, loose);
-  CHECK(loose == Approx(tight).margin(0.0010));
+  CHECK(loose >= tight - 0.0010);
 }
 
 TEST_CASE("The quickstart's model reaches 0.910") {

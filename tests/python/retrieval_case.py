@@ -121,6 +121,11 @@ def check_numbers(train, test, excludes):
         for user, item in train.select("user", "item").iter_rows():
             seen.setdefault(user, set()).add(item)
     wanted = metrics(scores, users, relevant, seen, [5, 20, 300])
+    if excludes:
+        popular = np.bincount(train["item"], minlength=ITEMS)
+        popular = metrics(np.tile(popular, (len(users), 1)), users, relevant, seen, [20])
+        wanted["popular_recall@20"] = popular["recall@20"]
+        expect(popular["recall@20"] < wanted["recall@20"] and "most often" not in run.out, f"no warning: {run.out}")
     evaluated = model.evaluate(test)
     expect(set(wanted) == {name.removeprefix("test_") for name in evaluated if name != "loss"}, f"names: {evaluated}")
     for name, value in wanted.items():
@@ -133,6 +138,20 @@ def check_numbers(train, test, excludes):
     ignoring = result_of(program("simurgh", *words, "--set", "data.items.exclude_seen=false").out)
     expect((ignoring != evaluated) == excludes, "exclude_seen counts")
     return model, vectors, queries, scores
+
+
+def check_warning(train):
+    """A training that finds less than the most popular items says so."""
+    item, kind = train.group_by("item", "kind").len().sort("len", "item").select("item", "kind").row(-1)
+    users = train["user"].unique(maintain_order=True)[:60]
+    polars.DataFrame({"user": users}).with_columns(item=item, kind=polars.lit(kind), buys=1).write_csv("popular.csv")
+    run = program("nn-worker", "--config", "shop.yaml", "--standalone", "--set", "data.items.exclude_seen=true",
+                  "--set", "data.test=[popular.csv]", "--set", "training.epochs=1",
+                  "--set", "checkpoint.directory=popular-model", "--set", "tables.0.optimizer.learning_rate=1e-9",
+                  "--set", "training.dense_optimizer={kind: sgd, learning_rate: 1e-9}")
+    printed = result_of(run.out)
+    expect(printed["test_popular_recall@20"] == 1 > printed["test_recall@20"], f"popular items: {printed}")
+    expect("warning" in run.out and "that training has most often" in run.out, f"a warning: {run.out}")
 
 
 def check_export(vectors, queries, scores):
@@ -357,6 +376,7 @@ def check_init(rows):
 rows = interactions()
 train, test = write(rows)
 check_numbers(train, test, True)
+check_warning(train)
 model, vectors, queries, scores = check_numbers(train, test, False)
 check_export(vectors, queries, scores)
 check_new_items()
