@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 usage() {
   cat <<'TEXT'
 Usage: scripts/build.sh [PRESET] [TARGET...]
-       scripts/build.sh wheel
+       scripts/build.sh wheel [arm64]
        scripts/build.sh image
 
 Builds the targets (default: all) of a preset into build/PRESET. Presets: release (the default), cuda, arm64,
@@ -14,8 +14,8 @@ debug, asan, tsan. A terminal shows the progress in one line, a pipe in one line
 
 arm64 is for 64-bit ARM. Get its libraries before, by scripts/bootstrap.sh --arm64. scripts/arm64.sh runs its programs.
 
-wheel builds the preset release and packs programs, library and Python package into build/wheel/*.whl. Get Arrow before,
-by scripts/bootstrap.sh --arrow: without it the wheel does not read Parquet.
+wheel builds the preset release, or arm64, and packs programs, library and Python package into build/wheel/*.whl. Get
+Arrow before, by scripts/bootstrap.sh --arrow: without it, and for arm64, the wheel does not read Parquet.
 
 image builds the preset release and packs it into an OCI image: build/image/simurgh-VERSION.tar. The image has the
 programs and the packages of Debian 12 that they need. Docker, Podman and containerd load it. Needs root or sudo, a
@@ -73,7 +73,7 @@ programs=(embedding-ps embedding-worker nn-worker row-server simurgh simurgh-fee
 case $preset in
   wheel | image)
     [[ ${1-} != --help ]] || { usage; exit 0; }
-    (($# == 0)) || { usage >&2; exit 2; }
+    [[ $# == 0 || "$preset $*" == "wheel arm64" ]] || { usage >&2; exit 2; }
     ;;
 esac
 if [[ $preset == image ]]; then
@@ -82,13 +82,14 @@ if [[ $preset == image ]]; then
   exec config/deploy/image.sh
 fi
 if [[ $preset == wheel ]]; then
-  "$0" release "${programs[@]}" simurgh_shared
-  targets=$(cmake --build --preset release --target help)
+  build=${1:-release}
+  "$0" "$build" "${programs[@]}" simurgh_shared
+  targets=$(cmake --build --preset "$build" --target help)
   if grep -q '^simurgh_arrow:' <<<"$targets"; then
-    "$0" release simurgh_arrow
+    "$0" "$build" simurgh_arrow
     programs+=(libsimurgh_arrow.so)
   fi
-  exec services/python/wheel.sh "${programs[@]}"
+  exec services/python/wheel.sh "$build" "${programs[@]}"
 fi
 if [[ ! build/$preset/build.ninja -nt CMakePresets.json ]]; then
   cmake --preset "$preset"

@@ -1,13 +1,23 @@
 #!/usr/bin/env bash
-# Packs the programs, the library and the Python package of build/release into a wheel. scripts/build.sh wheel calls it.
+# Packs the programs, the library and the Python package of build/PRESET into a wheel: wheel.sh PRESET PROGRAM...
+# scripts/build.sh wheel calls it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 fail() { echo "wheel: $*" >&2; exit 1; }
+build=build/$1
+machine=x86_64
 platform=manylinux_2_36_x86_64  # Debian 12 has glibc 2.36.
+paths=/usr/lib/x86_64-linux-gnu:$(echo "$PWD"/build/arrow/lib/python3*/site-packages/pyarrow)
+if [[ $1 == arm64 ]]; then
+  machine=aarch64
+  paths=$(realpath build/arm64-sysroot)/usr/lib/aarch64-linux-gnu
+  platform=auto  # auditwheel accepts no other name of another processor.
+fi
+shift
 folder=build/wheel
 tools=$folder/tools
-from_cache() { sed -n "s/^CMAKE_PROJECT_$1:[A-Z]*=//p" build/release/CMakeCache.txt; }
+from_cache() { sed -n "s/^CMAKE_PROJECT_$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 version=$(from_cache VERSION)
 tree=$folder/tree
 package=$tree/simurgh
@@ -20,21 +30,35 @@ if [[ ! -f $tools/made || $(<"$tools/made") != "$wanted" ]]; then
   echo "$wanted" >"$tools/made"
 fi
 
-rm -rf "$tree" "$folder"/*.whl
+rm -rf "$tree" "$folder"/*"$machine".whl
 mkdir -p "$about/licenses"
 cp -r services/python/simurgh "$tree"
 rm -rf "$package/__pycache__"
 mkdir "$package"/{bin,lib}
 strip=(install --strip --strip-program=llvm-strip-19)
-"${strip[@]}" -t "$package/lib" build/release/lib/libsimurgh.so.1
-"${strip[@]}" -t "$package/bin" "${@/#/build/release/bin/}"
+"${strip[@]}" -t "$package/lib" "$build/lib/libsimurgh.so.1"
+"${strip[@]}" -t "$package/bin" "${@/#/$build/bin/}"
 cp LICENSE "$about/licenses"
 
-# Licences of the libraries that auditwheel will copy: each is of a Debian package, or of Arrow.
-for library in $(ldd "$package"/{bin,lib}/* | awk '$2 == "=>" { print $3 }' | sort -u); do
+# Licences of the libraries that auditwheel will copy: each is of a Debian package, or of Arrow. A package for another
+# processor has the licences of that for this one.
+declare -A seen=()
+files=("$package"/{bin,lib}/*)
+while ((${#files[@]} > 0)); do
+  mapfile -t needed < <(llvm-readelf-19 --needed-libs "${files[@]}" | sed -n 's/^ *\(lib.*\.so.*\)/\1/p' | sort -u)
+  files=()
+  for library in "${needed[@]}"; do
+    [[ -z ${seen[$library]-} ]] || continue
+    seen[$library]=true
+    for path in ${paths//:/ }; do
+      if [[ -e $path/$library ]]; then files+=("$path/$library"); fi
+    done
+  done
+done
+for library in "${!seen[@]}"; do
   case $library in
-    */pyarrow/*) cp "${library%/pyarrow/*}"/pyarrow-*.dist-info/licenses/LICENSE.txt "$about/licenses/pyarrow" ;;
-    *) dpkg-query --search "*/x86_64-linux-gnu/${library##*/}" | sed 's/:.*//' | sort -u ;;
+    libarrow* | libparquet*) cp build/arrow/lib/python3*/site-packages/pyarrow-*.dist-info/licenses/LICENSE.txt "$about/licenses/pyarrow" ;;
+    *) dpkg-query --search "*/x86_64-linux-gnu/$library" | sed 's/:.*//' | sort -u ;;
   esac
 done | sort -u | while read -r owner; do cp "/usr/share/doc/$owner/copyright" "$about/licenses/$owner"; done
 
@@ -55,11 +79,11 @@ Description-Content-Type: text/markdown
 
 TEXT
 cat services/python/README.md >>"$about/METADATA"
-cat >"$about/WHEEL" <<'TEXT'
+cat >"$about/WHEEL" <<TEXT
 Wheel-Version: 1.0
 Generator: simurgh
 Root-Is-Purelib: false
-Tag: py3-none-linux_x86_64
+Tag: py3-none-linux_$machine
 TEXT
 cat >"$about/entry_points.txt" <<'TEXT'
 [console_scripts]
@@ -70,11 +94,11 @@ TEXT
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH
 "$tools/bin/wheel" pack --dest-dir "$tree" "$tree" >/dev/null
-PATH=$PWD/$tools/bin:$PATH auditwheel repair --only-plat --plat "$platform" --zip-compression-level 9 \
+PATH=$PWD/$tools/bin:$PATH auditwheel repair --only-plat --plat "$platform" --ldpaths "$paths" --zip-compression-level 9 \
   --wheel-dir "$folder" "$tree"/*.whl >"$folder/auditwheel.log" 2>&1 ||
   { tail -n 20 "$folder/auditwheel.log" >&2; fail "auditwheel failed; $folder/auditwheel.log has more"; }
 rm -r "$tree"
-wheel=$(echo "$folder"/*.whl)
+wheel=$(echo "$folder"/*"$machine".whl)
 bytes=$(stat --format %s "$wheel")
 ((bytes <= 60000000)) || fail "$wheel has $bytes bytes, at most 60,000,000 are allowed"
 echo "wrote $wheel, $((bytes / 1000000)) MB; install it: pip install $wheel"

@@ -35,7 +35,7 @@ echo "$suite, $(inside ldd --version | head -n 1), Python $python"
   --dest "$root/tmp/pypi" numpy || skip "PyPI cannot be reached"
 
 scripts/build.sh wheel
-wheel=$(echo build/wheel/*.whl)
+wheel=$(echo build/wheel/*"$(uname -m)".whl)
 cp "$wheel" tests/python/wheel_program.py "$root/tmp"
 cp -r config/data "$root/tmp"
 # Addresses that no other test uses.
