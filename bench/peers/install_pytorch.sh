@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs PyTorch, TorchRec or FuxiCTR from PyPI for comparisons by bench_training, gpu_check.sh and models_case.py.
+# Installs PyTorch, TorchRec or FuxiCTR from PyPI for comparisons by bench_training, bench_job, gpu_check.sh and models_case.py.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -10,8 +10,8 @@ Usage: bench/peers/install_pytorch.sh [--torchrec | --models]
 Installs the newest PyTorch from PyPI in build/peers/pytorch (5 GB), for bench_training --peers and
 scripts/gpu_check.sh.
 
-  --torchrec  install TorchRec with FBGEMM's CPU kernels and a matching PyTorch in
-              build/peers/torchrec instead (5 GB)
+  --torchrec  install TorchRec and a matching PyTorch in build/peers/torchrec instead (6 GB).
+              Also pyarrow, LightGBM and DeepCTR-Torch for bench_job
   --models    install the same and FuxiCTR in build/peers/models (6 GB), for tests/python/models_case.py
   --help      print this help
 
@@ -26,7 +26,7 @@ case "${1:-}" in
   --torchrec | --models)
     folder=build/peers/${1#--}
     packages=('torch==2.14.*' numpy tqdm tensordict pyre-extensions torchmetrics==1.0.3)
-    [[ $1 == --torchrec ]] || packages+=('fuxictr==2.3.*')
+    if [[ $1 == --torchrec ]]; then packages+=(pyarrow lightgbm deepctr-torch requests); else packages+=('fuxictr==2.3.*'); fi
     ;;
   "") ;;
   *) usage >&2; exit 2 ;;

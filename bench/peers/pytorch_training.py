@@ -25,6 +25,8 @@ import time
 import numpy as np
 import torch
 
+from auc import exact_auc
+
 DENSE = 13
 FEATURES = 26
 
@@ -187,16 +189,6 @@ def make_network(flags):
         layers += [torch.nn.Linear(width, outputs), torch.nn.ReLU()]
         width = outputs
     return torch.nn.Sequential(*layers, torch.nn.Linear(width, 1))
-
-
-def exact_auc(labels, scores):
-    """The area under the ROC curve with ties counting half (mid-ranks)."""
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks = (last - (counts - 1) / 2.0)[inverse]
-    positives = labels.sum()
-    negatives = len(labels) - positives
-    return (ranks[labels == 1].sum() - positives * (positives + 1) / 2) / (positives * negatives)
 
 
 def main():
