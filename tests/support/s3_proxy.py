@@ -1,4 +1,4 @@
-"""An HTTP proxy on the loopback before a server, that makes faults.
+"""An HTTP proxy before a server, that makes faults.
 
 A GET of /-/KIND/COUNT/SEED decides about the next requests:
   error    the next COUNT are answered 503, without an effect
@@ -70,7 +70,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "moved":
             return self.answer(301, ANSWER.format("PermanentRedirect").encode(),
                                [("x-amz-bucket-region", "eu-north-1")])
-        server = http.client.HTTPConnection("127.0.0.1", self.server.below, timeout=60)
+        server = http.client.HTTPConnection(*self.server.below, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
         server.request(self.command, self.path, body, headers)
         got = server.getresponse()
@@ -109,9 +109,9 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         pass  # A client that was killed.
 
 
-def start(below):
-    """Starts a proxy before the server at the port `below`. Returns its port."""
-    server = Server(("127.0.0.1", 0), Handler)
-    server.below, server.faults = below, Faults()
+def start(address, port):
+    """Starts a proxy at the address, before the server at its port. Returns the port of the proxy."""
+    server = Server((address, 0), Handler)
+    server.below, server.faults = (address, port), Faults()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server.server_address[1]
