@@ -19,8 +19,11 @@ int main(int argc, char** argv) {
       "update", boost::program_options::value(&options.update)->value_name("ID"),
       "update the model in checkpoint.directory, as simurgh update; an interrupted update "
       "continues "
-      "with the same ID");
+      "with the same ID")(
+      "fail-if-stopped", boost::program_options::bool_switch(&description.fails_if_stopped),
+      "end with 4, not 0, if a signal to any nn-worker stops training; for Jobs of Kubernetes");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
+    options.fails_if_stopped = description.fails_if_stopped;
     return simurgh::StartNnWorker(context, options);
   });
 }

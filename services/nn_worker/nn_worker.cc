@@ -146,6 +146,7 @@ class NnWorker : public Daemon {
   NnWorker(DaemonContext& context, const NnWorkerOptions& options)
       : context_(context),
         on_result_(options.on_result),
+        fails_if_stopped_(options.fails_if_stopped),
         run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
         rank_(context.index()),
         learning_rates_(context.config().tables),
@@ -177,16 +178,22 @@ class NnWorker : public Daemon {
     if (joined_.run != 0) cluster_->EndRun(joined_, kEndGrace);
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
-      return absl::OkStatus();
+      return Stopped();
     }
     SIMURGH_RETURN_IF_ERROR(result.status());
     if (result->interrupted) {
       spdlog::info("training was stopped: steps={}; start it again to continue", result->steps);
       // Endless training only ends by a stop, and is reported then.
-      if (job_->config().training.epochs > 0) return absl::OkStatus();
+      if (job_->config().training.epochs > 0) return Stopped();
     }
     Report(*result);
     return absl::OkStatus();
+  }
+
+  // Returns the status of a run that a signal to any rank has stopped.
+  Status Stopped() const {
+    if (!fails_if_stopped_) return absl::OkStatus();
+    return absl::AbortedError("training was stopped before its end; start it again to continue");
   }
 
   // Returns whether training continues a checkpoint of this folder, not of another one.
@@ -582,6 +589,7 @@ class NnWorker : public Daemon {
 
   DaemonContext& context_;
   const std::function<void(const std::string& text)> on_result_;
+  const bool fails_if_stopped_;
   uint64_t run_;  // Number of this start's run. All ranks use the one of rank 0.
   const uint32_t rank_;
   StepId joined_;       // The run, once all ranks have joined it.

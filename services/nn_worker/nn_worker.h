@@ -11,9 +11,10 @@
 namespace simurgh {
 
 struct NnWorkerOptions {
-  bool standalone = false;      // Run the servers and the embedding worker in this process.
-  std::string resume = "auto";  // See FindResumePoint.
-  std::string update = {};      // See FindUpdatePoint; empty: a training.
+  bool standalone = false;        // Run the servers and the embedding worker in this process.
+  std::string resume = "auto";    // See FindResumePoint.
+  std::string update = {};        // See FindUpdatePoint; empty: a training.
+  bool fails_if_stopped = false;  // Ends with kStartAgain if a signal stops training.
   // The network of a program; null: that of the configuration.
   std::shared_ptr<HostedNetwork> hosted = nullptr;
   // Receives the result of a training that has ended: lines of warnings, then the line of metrics.

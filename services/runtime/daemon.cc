@@ -101,8 +101,12 @@ ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
 
 // Logs the result of a start that failed or was stopped. Returns the exit code; a port in use
 // counts as an error of the configuration.
-ExitCode ReportStart(const Status& status) {
+ExitCode ReportStart(const DaemonDescription& description, const Status& status) {
   if (absl::IsCancelled(status)) {
+    if (description.fails_if_stopped) {
+      spdlog::info("exiting: code=4: {}", std::string(status.message()));
+      return ExitCode::kStartAgain;
+    }
     spdlog::info("exiting: code=0: {}", std::string(status.message()));
     return ExitCode::kOk;
   }
@@ -162,7 +166,7 @@ ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& fla
                      context.rpc_options().server.max_connections);
   frame.SetReload([&] { return Reload(context, description, flags); });
   const auto daemon = StartedDaemon::Start(description, context, start);
-  return daemon.ok() ? (*daemon)->Run() : ReportStart(daemon.status());
+  return daemon.ok() ? (*daemon)->Run() : ReportStart(description, daemon.status());
 }
 
 ExitCode RunToCode(const DaemonDescription& description, int argc, const char* const* argv,

@@ -84,6 +84,7 @@ struct DaemonDescription {
   // Checks for --check-config what else the configuration needs. Errors: those of the start.
   std::function<Status(const ClusterConfig& config)> check;
   std::chrono::milliseconds drain_timeout{10'000};  // Supervisors commonly kill after 30 s.
+  bool fails_if_stopped = false;  // A signal during the start ends with kStartAgain, not kOk.
 };
 
 // The environment of a daemon, which outlives it.

@@ -119,6 +119,39 @@ TEST_CASE("Synchronous training continues to the bit") {
   CHECK(ended.rows == expected.rows);
 }
 
+TEST_CASE("With --fail-if-stopped, ranks end with 0 only at the end of training") {
+  const TemporaryFolder folder;
+  TestCluster cluster({.config = "config/adult.yaml",
+                       .ranks = 2,
+                       .overrides = {"training.progress_interval=50ms",
+                                     "checkpoint.directory=" + ModelPath(folder, "model")}});
+  const auto start = [&](size_t ranks) {
+    std::vector<std::unique_ptr<DaemonProcess>> trainers;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      trainers.push_back(cluster.StartTrainer({}, rank, {"--fail-if-stopped"}));
+    }
+    return trainers;
+  };
+  auto trainers = start(1);
+  REQUIRE(trainers[0]->WaitForLog("waiting for a peer: peer='nn-worker 1'", kDeadline));
+  trainers[0]->Signal(SIGTERM);
+  CHECK(trainers[0]->Wait(kDeadline) == 4);
+  trainers = start(2);
+  REQUIRE(trainers[1]->WaitForLog("progress: ", kDeadline));
+  trainers[1]->Signal(SIGTERM);
+  for (const auto& trainer : trainers) {
+    CAPTURE(trainer->log());
+    CHECK(trainer->Wait(kDeadline) == 4);
+    CHECK_THAT(trainer->log(), Catch::Contains("training was stopped: steps="));
+  }
+  trainers = start(2);
+  for (const auto& trainer : trainers) {
+    CAPTURE(trainer->log());
+    CHECK(trainer->Wait(kDeadline) == 0);
+  }
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("continuing: model="));
+}
+
 TEST_CASE("Training that reads old rows continues like training that saved at that step") {
   const size_t ranks = GENERATE(1, 2);
   CAPTURE(ranks);
