@@ -357,12 +357,23 @@ class Objects {
   }
 
   // It completes when training has ended. A rank that fails is started again, and continues from
-  // the last checkpoint.
+  // the last checkpoint. An evicted rank stops all others, and a lost process ends all ranks: these
+  // ends are no failures of the Job.
   void AddJob(const Kind& kind) {
     constexpr int kMostFailures = 20;
     constexpr int kBadConfiguration = 2;  // A restart does not mend it.
+    constexpr int kStartAgain = 4;
     Json pod = Pod(kind, "Never", "\"$JOB_COMPLETION_INDEX\"");
     pod["spec"]["subdomain"] = NameOf(kind.program);
+    pod["spec"]["containers"][0]["command"].push_back("--fail-if-stopped");
+    const auto on_code = [&](const char* action, int code) -> Json {
+      return {{"action", action},
+              {"onExitCodes",
+               {{"containerName", kind.program}, {"operator", "In"}, {"values", {code}}}}};
+    };
+    const Json on_eviction = {
+        {"action", "Ignore"},
+        {"onPodConditions", Json::array({{{"type", "DisruptionTarget"}, {"status", "True"}}})}};
     all_.push_back({{"apiVersion", "batch/v1"},
                     {"kind", "Job"},
                     {"metadata", Metadata(NameOf(kind.program))},
@@ -372,11 +383,8 @@ class Objects {
                       {"parallelism", kind.count},
                       {"backoffLimit", kMostFailures},
                       {"podFailurePolicy",
-                       {{"rules", Json::array({{{"action", "FailJob"},
-                                                {"onExitCodes",
-                                                 {{"containerName", kind.program},
-                                                  {"operator", "In"},
-                                                  {"values", {kBadConfiguration}}}}}})}}},
+                       {{"rules", Json::array({on_code("FailJob", kBadConfiguration),
+                                               on_code("Ignore", kStartAgain), on_eviction})}}},
                       {"template", pod}}}});
   }
 
