@@ -1,192 +1,211 @@
-"""Runs the pods that `simurgh kubernetes` prints as processes: each in a network of its own, with the printed names in
-/etc/hosts, the commands, environment, volumes and probes of its object. Kills pods, starts them again as Kubernetes does,
-and expects the training's end and its model. usage: kubernetes_run_test.py BUILD"""
+"""Runs the pods that `simurgh kubernetes` prints as processes; see kubernetes_pods.py. Kills pods, starts them again as
+Kubernetes does, and expects the training's end and its model. With `bucket` and `account`, the model is in a bucket of an
+S3 server, and a pod serves it. Keys are in the Secret, or those of the pods' account.
+usage: kubernetes_run_test.py BUILD [bucket|account]"""
 
+import contextlib
+import csv
+import itertools
+import json
 import os
-import shutil
-import signal
+import re
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
 import urllib.request
 
-from kubernetes_objects import PROGRAMS, check, objects_of, place, prepare, template_of, words_of
+from kubernetes_objects import PROGRAMS, check, objects_of, template_of
+from kubernetes_pods import STORE, STORE_NAME, Cluster, Identities, Pod, Volumes, is_writable, isolate, make_network, skip
 
-INSIDE = "SIMURGH_KUBERNETES_INSIDE"
 NAME = "adult"
-DEADLINE = 300
+WEED = "build/python/bin/weed"
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+TEST = "config/data/adult/adult.test.csv.zst"
 
 
-def run(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    check(done.returncode == 0, f"{' '.join(words)}: {done.stderr}")
+class Store:
+    """A real S3 server, which pods know as STORE_NAME."""
 
-
-def isolate():
-    """Goes on in namespaces of its own, which no other process shares."""
-    if os.environ.get(INSIDE):
-        return
-    for tool in ("ip", "nsenter", "unshare"):
-        if not shutil.which(tool):
-            print(f"SKIPPED: {tool} is missing; install iproute2 and util-linux")
-            sys.exit(77)
-    probe = "ip link add probe type bridge && ip link add one type veth peer name two"
-    if subprocess.run(["unshare", "--net", "--mount", "sh", "-c", probe], capture_output=True).returncode != 0:
-        print("SKIPPED: no permission for networks and mounts")
-        sys.exit(77)
-    os.environ[INSIDE] = "1"
-    os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv])
-
-
-class Pod:
-    """A pod of a StatefulSet or Job, with an address that stays."""
-
-    def __init__(self, one, index, address, folder):
-        self.one, self.index, self.address = one, index, address
-        program = one["metadata"]["name"]
-        self.name = f"{program}-{index}"
-        self.host = f"{self.name}.{program}"
-        self.is_job = one["kind"] == "Job"
-        self.folder = f"{folder}/{self.name}"
-        self.starts = 0
-        os.makedirs(self.folder)
-        for volume in ("etc", "secret", "models", "data"):
-            os.symlink(f"{folder}/{volume}", f"{self.folder}/{volume}")
-        os.makedirs(f"{self.folder}/run/simurgh")
-
-    def start(self):
-        """Starts its processes in a new network with its address."""
-        pod = template_of(self.one)
-        self.starts += 1
-        prepare(pod, self.folder)
-        [container] = pod["containers"]
-        environment = {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "HOSTNAME": self.name}
-        if self.is_job:
-            environment["JOB_COMPLETION_INDEX"] = str(self.index)
-        # The command waits for its network.
-        wait = ["unshare", "--net", "sh", "-c", 'read -r line && exec "$@"', "sh"]
-        log = open(f"{self.folder}/log", "a", encoding="utf-8")
-        self.process = subprocess.Popen(wait + words_of(container, self.folder), env=environment, stdin=subprocess.PIPE,
-                                        stdout=log, stderr=log, text=True)
-        log.close()
-        own = os.readlink("/proc/self/ns/net")
-        while os.readlink(f"/proc/{self.process.pid}/ns/net") == own:
-            time.sleep(0.01)
-        link = f"v{self.address.split('.')[-1]}n{self.starts}"
-        run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(self.process.pid))
-        run("ip", "link", "set", link, "master", "pods", "up")
-        inside = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "ip"]
-        run(*inside, "address", "add", f"{self.address}/16", "dev", "eth0")
-        run(*inside, "link", "set", "eth0", "up")
-        run(*inside, "link", "set", "lo", "up")
-        self.process.stdin.write("\n")
-        self.process.stdin.close()
-
-    def probe(self, kind):
-        """The status code of a probe; none without an answer."""
-        [container] = template_of(self.one)["containers"]
-        get = container[kind]["httpGet"]
-        [port] = [port["containerPort"] for port in container["ports"] if port["name"] == get["port"]]
-        try:
-            return urllib.request.urlopen(f"http://{self.address}:{port}{get['path']}", timeout=2).status
-        except urllib.error.HTTPError as answer:
-            return answer.code
-        except OSError:
-            return None
+    def __init__(self, folder):
+        os.makedirs(folder)
+        self.folder = folder
+        environment = {"PATH": os.environ["PATH"], **KEYS}
+        self.process = subprocess.Popen(
+            [python_with_pyarrow(), "tests/support/s3_server.py", "--address", STORE, WEED, folder],
+            env=environment, stdout=subprocess.PIPE, text=True)
+        port = re.search(rf"{STORE}:([0-9]+)", self.process.stdout.readline())
+        check(port, f"the S3 server has not started: {self.log()[-3000:]}")
+        self.port = port[1]
+        # The Secret of the README.
+        self.secret = {**KEYS, "AWS_ENDPOINT_URL": f"http://{STORE_NAME}:{self.port}"}
 
     def log(self):
-        with open(f"{self.folder}/log", encoding="utf-8") as file:
+        with open(f"{self.folder}/s3.log", encoding="utf-8") as file:
             return file.read()
 
-
-class Cluster:
-    """Starts pods again as Kubernetes does."""
-
-    def __init__(self, objects, folder):
-        self.pods, hosts = [], "127.0.0.1 localhost\n"
-        for program in ("embedding-ps", "embedding-worker", "nn-worker"):
-            full = f"{NAME}-{program}"
-            one = objects.get(("StatefulSet", full)) or objects[("Job", full)]
-            for index in range(one["spec"].get("replicas") or one["spec"]["completions"]):
-                pod = Pod(one, index, f"10.77.0.{10 + len(self.pods)}", folder)
-                hosts += f"{pod.address} {pod.host}\n"
-                self.pods.append(pod)
-        with open(f"{folder}/hosts", "w", encoding="ascii") as file:
-            file.write(hosts)
-        run("mount", "--bind", f"{folder}/hosts", "/etc/hosts")
-        run("ip", "link", "set", "lo", "up")
-        run("ip", "link", "add", "pods", "type", "bridge")
-        run("ip", "address", "add", "10.77.0.1/16", "dev", "pods")
-        run("ip", "link", "set", "pods", "up")
-        for pod in self.pods:
-            pod.start()
-
-    def pod(self, program, index):
-        return next(pod for pod in self.pods if pod.name == f"{NAME}-{program}-{index}")
-
-    def restart_ended(self):
-        """Starts ended pods again, but for ranks that are done. Fails the job at a wrong configuration."""
-        for pod in self.pods:
-            code = pod.process.poll()
-            if code is None or (pod.is_job and code == 0):
-                continue
-            check(code != 2, f"{pod.name} has a wrong configuration: {pod.log()[-3000:]}")
-            check(pod.starts < 20, f"{pod.name} has ended {pod.starts} times: {pod.log()[-3000:]}")
-            pod.start()
-
-    def is_done(self):
-        return all(pod.process.poll() == 0 for pod in self.pods if pod.is_job)
-
-    def wait(self, what, holds):
-        begin = time.monotonic()
-        while not holds():
-            if time.monotonic() - begin > DEADLINE:
-                check(False, f"not after {DEADLINE} s: {what}; " +
-                      "\n".join(f"{pod.name}: {pod.log()[-1000:]}" for pod in self.pods))
-            self.restart_ended()
-            time.sleep(0.05)
-
     def stop(self):
-        for pod in self.pods:
-            if pod.process.poll() is None:
-                pod.process.kill()
-            pod.process.wait()
+        with open(f"{self.folder}/done", "w", encoding="ascii"):
+            pass
+        self.process.wait()
+
+
+def python_with_pyarrow():
+    for python in (sys.executable, "build/arrow/bin/python", "python3"):
+        try:
+            if subprocess.run([python, "-c", "import pyarrow"], capture_output=True).returncode == 0:
+                return python
+        except OSError:
+            continue
+    return skip("no Python can import pyarrow; scripts/bootstrap.sh --arrow installs it")
+
+
+def simurgh(store, *words):
+    """The output of a command outside of the pods."""
+    environment = {"PATH": os.environ["PATH"], **(store.secret if store else {})}
+    done = subprocess.run([f"{PROGRAMS}/simurgh", *words], env=environment, capture_output=True, text=True)
+    check(done.returncode == 0, f"simurgh {' '.join(words)}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def lose_pods(cluster, *names, lose=Pod.kill):
+    """Kills or evicts the pods after a further checkpoint, before the end of training."""
+    rank = cluster.pod(f"{NAME}-nn-worker-0")
+    saved = rank.log().count("saved the model")
+    pods = [cluster.pod(f"{NAME}-{name}") for name in names]
+    cluster.wait(f"a checkpoint before the loss of {names}",
+                 lambda: rank.log().count("saved the model") > saved or cluster.is_done())
+    cluster.wait(f"{names} are live",
+                 lambda: all(pod.probe("livenessProbe") == 200 for pod in pods) or cluster.is_done())
+    check(not cluster.is_done(), f"training has ended before the loss of {names}")
+    for pod in pods:
+        lose(pod)
+    cluster.restart_ended()
+    check(all(pod.starts > 1 for pod in pods), f"{names} are not started again")
+
+
+def check_model(store, model):
+    """The model is whole, has all steps and predicts well. Returns its step."""
+    found = json.loads(simurgh(store, "model", "verify", model, "--json"))
+    check(found["files"] > 0 and not found["damage"], f"the model is damaged: {found}")
+    last = json.loads(simurgh(store, "model", "history", model).splitlines()[-1])
+    step = int(found["folder"].rsplit("step-", 1)[1])
+    end = {"event": "end", "reason": "epochs", "step": step}
+    check(end.items() <= last.items(), f"the history of {found['folder']} ends with {last}")
+    result = simurgh(store, "predict", "--model", model, "--evaluate", "--input", TEST)
+    print(result.strip())
+    check("auc=0.9" in result, f"the model predicts: {result}")
+    return step
+
+
+def ask(path, body=None):
+    """The answer of the server; empty if it does not answer now."""
+    url = f"http://{NAME}-serve:8000{path}"
+    try:
+        return json.load(urllib.request.urlopen(url, body and json.dumps(body).encode(), timeout=10))
+    except OSError:
+        return {}
+
+
+def check_served(cluster, store, model, step, folder):
+    """The server has followed the training, and predicts as `simurgh predict` does."""
+    most_rows = 500
+    about = {}
+    cluster.wait("the model is served", lambda: about.update(ask(f"/v2/models/{NAME}")) or about)
+    columns = [one["name"] for one in about["inputs"]]
+    simurgh(store, "predict", "--model", model, "--input", TEST, "--output", f"{folder}/predicted.csv", "--columns",
+            ",".join(columns))
+    with open(f"{folder}/predicted.csv", newline="", encoding="utf-8") as file:
+        rows = list(itertools.islice(csv.DictReader(file), most_rows))
+    question = {"instances": [{name: row[name] or None for name in columns} for row in rows]}
+    answer = {}
+
+    def is_served():
+        answer.update(ask(f"/v1/models/{NAME}:predict", question))
+        return answer.get("model_version") == str(step)
+
+    cluster.wait(f"step {step} is served", is_served)
+    worst = max(abs(found - float(row["p"])) for found, row in zip(answer["predictions"], rows, strict=True))
+    check(worst <= 1e-6, f"a served prediction differs by {worst} from that of simurgh predict")
+
+
+def check_written(cluster, volumes, before):
+    """No pod has written to a volume that others see, nor has tried to write to its own file system."""
+    for pod in cluster.pods:
+        [container] = template_of(pod.one)["containers"]
+        check(container["securityContext"]["readOnlyRootFilesystem"], f"{pod.name} may write to its root")
+        for mount, volume in pod.mounts_of(container):
+            check(not is_writable(mount, volume) or "emptyDir" in volume, f"{pod.name} may write to {volume}")
+        for problem in ("Read-only file system", "Permission denied"):
+            check(problem not in pod.log(), f"{pod.name}: {pod.log()[-3000:]}")
+        left = pod.scratch_files() - {"run/token"}
+        check(not left, f"{pod.name} has left {left}")
+    check(volumes.files() == before, "files of shared volumes have changed")
+
+
+def wait_until_ready(cluster):
+    cluster.wait("all pods are live", lambda: all(pod.probe("livenessProbe") == 200 for pod in cluster.pods))
+    cluster.wait("servers and workers are ready",
+                 lambda: all(pod.probe("readinessProbe") == 200 for pod in cluster.pods
+                             if pod.one["kind"] == "StatefulSet"))
+
+
+def print_objects(variant, store):
+    """The objects of a variant, and the path of its model in them."""
+    words = ["--data", "files", "--set", "checkpoint.directory=/elsewhere"]
+    if variant == "account":
+        words += ["--servers", "1", "--ranks", "1", "--set", "training.epochs=1", "--service-account", "trainer"]
+    else:
+        words += ["--servers", "2", "--ranks", "2", "--set", "training.epochs=12", "--set", "checkpoint.every_steps=300"]
+    model = f"/models/{NAME}"
+    if store:
+        model = f"s3://bucket/models/{NAME}"
+        # The Secret can have the endpoint.
+        model += f"?endpoint_override={STORE_NAME}:{store.port}&scheme=http" if variant == "account" else ""
+        words += ["--with-bucket", model, "--serve"]
+    return objects_of("config/adult.yaml", *words), model
 
 
 def main():
     isolate()
-    settings = ("training.epochs=12", "checkpoint.directory=/elsewhere", "checkpoint.every_steps=300")
-    words = [word for one in settings for word in ("--set", one)]
-    objects = objects_of("config/adult.yaml", "--data", "files", "--servers", "2", "--ranks", "2", *words)
-    with tempfile.TemporaryDirectory() as folder:
-        place(objects, NAME, folder, objects[("Secret", f"{NAME}-token")]["stringData"]["token"])
-        cluster = Cluster(objects, folder)
-        try:
-            cluster.wait("all pods are live", lambda: all(pod.probe("livenessProbe") == 200 for pod in cluster.pods))
-            cluster.wait("servers and workers are ready",
-                         lambda: all(pod.probe("readinessProbe") == 200 for pod in cluster.pods if not pod.is_job))
-            rank = cluster.pod("nn-worker", 0)
-            for victim in (cluster.pod("embedding-ps", 1), cluster.pod("nn-worker", 1), cluster.pod("embedding-worker", 0)):
-                saved = rank.log().count("saved the model")
-                cluster.wait("a checkpoint", lambda: rank.log().count("saved the model") > saved or cluster.is_done())
-                check(not cluster.is_done(), "training has ended before the pods were killed")
-                victim.process.send_signal(signal.SIGKILL)
-                victim.process.wait()
-            cluster.wait("the job is complete", cluster.is_done)
-            check(all(cluster.pod(*one).starts > 1 for one in (("embedding-ps", 1), ("nn-worker", 1))), "no pod was killed")
-            model = f"{folder}/models/{NAME}"
-            done = subprocess.run([f"{PROGRAMS}/simurgh", "model", "verify", model], capture_output=True, text=True)
-            check(done.returncode == 0, f"the model: {done.stdout}{done.stderr}")
-            evaluated = subprocess.run(
-                [f"{PROGRAMS}/simurgh", "predict", "--model", model, "--evaluate", "--input",
-                 "config/data/adult/adult.test.csv.zst", "--output", f"{folder}/out.csv"], capture_output=True, text=True)
-            print(evaluated.stderr.strip().splitlines()[-1], evaluated.stdout)
-            check(evaluated.returncode == 0 and "auc=0.9" in evaluated.stdout + evaluated.stderr,
-                  f"the model predicts: {evaluated.stdout}{evaluated.stderr}")
-        finally:
-            cluster.stop()
+    variant = sys.argv[2] if len(sys.argv) > 2 else "claim"
+    in_bucket = variant != "claim"
+    if in_bucket and not os.access(WEED, os.X_OK):
+        skip("tests/requirements.txt is not installed; scripts/test.sh installs it in build/python")
+    make_network()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ends:
+        store = Store(f"{folder}/store") if in_bucket else None
+        if store:
+            ends.callback(store.stop)
+        objects, model = print_objects(variant, store)
+        secrets = {}
+        if variant == "bucket":
+            secrets = {f"{NAME}-s3": store.secret}
+        elif variant == "account":
+            identities = Identities(KEYS, seconds=10)
+            secrets = identities.admit(objects, "trainer")
+        volumes = Volumes(objects, f"{folder}/volumes", {"files": os.path.abspath("config")}, secrets)
+        before = volumes.files()
+        cluster = Cluster(objects, folder, volumes)
+        ends.callback(cluster.stop)
+        cluster.start()
+        wait_until_ready(cluster)
+        if variant != "account":
+            lose_pods(cluster, "embedding-ps-1")
+            lose_pods(cluster, "nn-worker-1", *(["serve-0"] if store else []))
+            lose_pods(cluster, "nn-worker-0", lose=Pod.evict)
+            lose_pods(cluster, "embedding-worker-0")
+        cluster.wait("the job is complete", cluster.is_done)
+        if variant != "account":
+            check(cluster.failures == 1, f"the job counts {cluster.failures} failures, not only the killed rank")
+        if not store:
+            model = f"{folder}/volumes/claim-{NAME}-models/{NAME}"
+        step = check_model(store, model)
+        if store:
+            check_served(cluster, store, model, step, folder)
+            check_written(cluster, volumes, before)
+        if variant == "account":
+            users = [pod for pod in cluster.pods if "embedding-worker" not in pod.name]
+            check(all(pod.address in identities.asked for pod in users), f"these have their keys: {identities.asked}")
 
 
 main()
