@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/bootstrap.sh [--tests] [--bench] [--arrow] [--arm64] [--image] [--check]
 
-Installs the missing Debian 12 packages for building and testing.
+Installs the missing packages of Debian 12 or 13 for building and testing.
 
   --tests  also install PyTorch, Slurm and more, for tests with other programs: 650 MB
   --arrow  also get Arrow C++ from PyPI, 75 MB, into build/arrow, for the module that reads Parquet and object stores
@@ -18,6 +18,20 @@ Installs the missing Debian 12 packages for building and testing.
 TEXT
 }
 
+fail() {
+  echo "bootstrap: $*" >&2
+  exit 1
+}
+
+system=$(. /etc/os-release 2>/dev/null && echo "${ID-} ${VERSION_ID-}") || system=unknown
+# Each version of Debian: its number and name, and those of Boost, libstdc++ and Python in its packages.
+while read -r version suite boost libstdcxx python; do
+  [[ $system != "debian $version" ]] || break
+done <<'TABLE'
+12 bookworm 1.81 12 3.11
+13 trixie   1.83 14 3.13
+TABLE
+
 PACKAGES=(
   # Compiler, linker, sanitizer run-times and their symbolizer (GCC 12 miscompiles coroutines; see scripts/README.md).
   clang-19 lld-19 libclang-rt-19-dev llvm-19
@@ -26,7 +40,7 @@ PACKAGES=(
   # Format and lint.
   clang-format-19 clang-tidy-19
   # Network: Asio, Beast, program options; TLS; schemas.
-  libboost1.81-dev libboost-program-options1.81-dev libssl-dev libflatbuffers-dev flatbuffers-compiler
+  "libboost$boost-dev" "libboost-program-options$boost-dev" libssl-dev libflatbuffers-dev flatbuffers-compiler
   # Status, containers, strings.
   libabsl-dev
   # Configuration, logs, metrics.
@@ -64,7 +78,7 @@ BENCH_PACKAGES=(
   # Measures TCP, as a reference for bench_rpc's raw peer.
   iperf3
   # Load of bench_serving; libraries of bench/peers/install_triton.sh.
-  wrk libb64-0d python3-venv libpython3.11
+  wrk libb64-0d python3-venv "libpython$python"
 )
 
 ARM64_PACKAGES=(
@@ -76,11 +90,6 @@ IMAGE_PACKAGES=(
   # To make the package, a Debian that has it, and an image of that.
   buildah dpkg-dev file mmdebstrap
 )
-
-fail() {
-  echo "bootstrap: $*" >&2
-  exit 1
-}
 
 missing_packages() {
   dpkg-query --show --showformat '${Package} ${db:Status-Status}\n' "${PACKAGES[@]}" 2>/dev/null |
@@ -109,7 +118,7 @@ get_arrow() {
 # The packages of PACKAGES that programs are compiled with, and those of the C++ library, for 64-bit ARM. They are
 # unpacked, not installed: most cannot be installed next to those of this machine.
 get_arm64() {
-  local folder package sysroot=(libstdc++-12-dev)
+  local folder package sysroot=("libstdc++-$libstdcxx-dev")
   folder=$(realpath --no-symlinks "$(dirname "$0")/..")/build/arm64-sysroot
   for package in "${PACKAGES[@]}"; do
     case $package in
@@ -122,7 +131,7 @@ get_arm64() {
   echo "bootstrap: unpacking ${#sysroot[@]} packages for arm64, and those that they need, into $folder"
   rm -rf "$folder"
   mkdir -p "$folder"
-  mmdebstrap --quiet --variant=extract --skip=check/qemu --architectures=arm64 --include="${sysroot[*]}" bookworm "$folder" ||
+  mmdebstrap --quiet --variant=extract --skip=check/qemu --architectures=arm64 --include="${sysroot[*]}" "$suite" "$folder" ||
     fail "mmdebstrap could not unpack the packages; it needs the network and 1 GB in $(dirname "$folder")"
   # The names of linked files begin at the sysroot, not at the root of this machine.
   local link target
@@ -150,9 +159,8 @@ for argument in "$@"; do
   esac
 done
 
-system=$(. /etc/os-release 2>/dev/null && echo "${ID-} ${VERSION_ID-}") || system=unknown
-[[ $system == "debian 12" ]] ||
-  fail "this is '$system'; only Debian 12 is known to have the packages: ${PACKAGES[*]}"
+[[ -n $version ]] ||
+  fail "this is '$system'; only Debian 12 and 13 are known to have the packages: ${PACKAGES[*]}"
 
 mapfile -t missing < <(missing_packages)
 if ((${#missing[@]} == 0)); then
