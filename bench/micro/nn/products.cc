@@ -5,11 +5,11 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include <dnnl.hpp>
 
 #include "base/check.h"
 #include "bench/micro/nn/random_matrix.h"
 #include "nn/cpu/linear.h"
+#include "nn/cpu/onednn.h"
 
 // From libgomp; see compute_threads.cc.
 extern "C" void omp_set_num_threads(int threads);
@@ -39,13 +39,12 @@ memory::desc Any(size_t rows, size_t columns, memory::data_type type) {
 
 // Arguments of one oneDNN call.
 struct Call {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
+  dnnl::stream stream{cpu::DnnlEngine()};
   dnnl::primitive primitive;
   std::unordered_map<int, memory> arguments;
 
   void Give(int name, const memory::desc& description) {
-    memory operand(description, engine);
+    memory operand(description, cpu::DnnlEngine());
     const auto value = [](size_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; };
     if (description.data_type() == memory::data_type::bf16) {
       auto* values = static_cast<uint16_t*>(operand.get_data_handle());
@@ -63,6 +62,17 @@ struct Call {
 };
 
 using Forward = dnnl::inner_product_forward;
+
+// The same as cpu::DescribePrimitive, for a backward primitive.
+template <typename Primitive, typename... Operands>
+typename Primitive::primitive_desc DescribeBackward(const Forward::primitive_desc& forward,
+                                                    const Operands&... operands) {
+#if DNNL_VERSION_MAJOR < 3
+  return {typename Primitive::desc(operands...), cpu::DnnlEngine(), forward};
+#else
+  return {cpu::DnnlEngine(), operands..., forward};
+#endif
+}
 
 }  // namespace
 
@@ -130,11 +140,10 @@ std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecisio
   const memory::desc weight = Any(product.outputs, product.inputs, type_of(Kind::kWeight));
   const memory::desc output = Any(product.samples, product.outputs, type_of(Kind::kForward));
   // Backward primitives need a forward primitive as a hint, with operands of one type.
-  const Forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, Any(product.samples, product.inputs, type),
-       Any(product.outputs, product.inputs, type),
-       product.kind == Kind::kForward ? output : Any(product.samples, product.outputs, type)},
-      call->engine);
+  const auto forward = cpu::DescribePrimitive<Forward>(
+      {}, dnnl::prop_kind::forward_training, Any(product.samples, product.inputs, type),
+      Any(product.outputs, product.inputs, type),
+      product.kind == Kind::kForward ? output : Any(product.samples, product.outputs, type));
   switch (product.kind) {
     case Kind::kForward:
       call->Give(DNNL_ARG_SRC, forward.src_desc());
@@ -143,8 +152,8 @@ std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecisio
       call->primitive = Forward(forward);
       break;
     case Kind::kWeight: {
-      const dnnl::inner_product_backward_weights::primitive_desc backward({input, weight, output},
-                                                                          call->engine, forward);
+      const auto backward =
+          DescribeBackward<dnnl::inner_product_backward_weights>(forward, input, weight, output);
       call->Give(DNNL_ARG_SRC, backward.src_desc());
       call->Give(DNNL_ARG_DIFF_DST, backward.diff_dst_desc());
       call->Give(DNNL_ARG_DIFF_WEIGHTS, backward.diff_weights_desc());
@@ -152,8 +161,8 @@ std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecisio
       break;
     }
     case Kind::kInput: {
-      const dnnl::inner_product_backward_data::primitive_desc backward({input, weight, output},
-                                                                       call->engine, forward);
+      const auto backward =
+          DescribeBackward<dnnl::inner_product_backward_data>(forward, input, weight, output);
       call->Give(DNNL_ARG_DIFF_DST, backward.diff_dst_desc());
       call->Give(DNNL_ARG_WEIGHTS, backward.weights_desc());
       call->Give(DNNL_ARG_DIFF_SRC, backward.diff_src_desc());

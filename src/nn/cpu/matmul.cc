@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include <dnnl.hpp>
 
 #include "base/aligned_buffer.h"
 #include "nn/cpu/compute_threads.h"
+#include "nn/cpu/onednn.h"
 #include "nn/cpu/round_to_bf16.h"
 
 namespace simurgh::cpu {
@@ -147,8 +147,8 @@ void MultiplyPiece(Bf16Operand a, Bf16Operand b, size_t depth, float beta, Matri
     attributes.set_post_ops(after);
   }
   // oneDNN caches the compiled primitive of these shapes.
-  const dnnl::matmul product(dnnl::matmul::primitive_desc(
-      {source.get_desc(), weights.get_desc(), result.get_desc()}, attributes, DnnlEngine()));
+  const dnnl::matmul product(DescribePrimitive<dnnl::matmul>(
+      attributes, source.get_desc(), weights.get_desc(), result.get_desc()));
   dnnl::stream stream(DnnlEngine());
   product.execute(stream,
                   {{DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, result}});
@@ -175,8 +175,9 @@ Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float
 }
 
 bool HasBf16Products() {
-  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+  // Each set of instructions is a bit of the value.
+  constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kBf16) == kBf16;
 }
 
 Status MultiplyBf16(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c,

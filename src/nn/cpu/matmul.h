@@ -3,19 +3,12 @@
 #include <cstddef>
 
 #include "absl/functional/function_ref.h"
-#include <dnnl.hpp>
 
 #include "base/status.h"
 #include "config/service_config.h"
 #include "tensor/matrix_view.h"
 
 namespace simurgh::cpu {
-
-// The CPU as oneDNN sees it. Threads: any.
-inline const dnnl::engine& DnnlEngine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
 
 struct Operand {
   MatrixView<const float> matrix;

@@ -5,10 +5,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include <dnnl.hpp>
 
 #include "base/aligned_buffer.h"
-#include "nn/cpu/matmul.h"
+#include "nn/cpu/onednn.h"
 
 namespace simurgh::cpu {
 namespace {
@@ -32,13 +31,12 @@ dnnl::matmul::primitive_desc Describe(const LayerPlan& layer, size_t rows, bool 
   dnnl::primitive_attr attributes;
   if (relu) {
     dnnl::post_ops after;
-    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    AppendRelu(after);
     attributes.set_post_ops(after);
   }
-  return {{Rows(rows, layer.input_width), weights, Rows(1, layer.output_width),
-           Rows(rows, layer.output_width)},
-          attributes,
-          DnnlEngine()};
+  return DescribePrimitive<dnnl::matmul>(attributes, Rows(rows, layer.input_width), weights,
+                                         Rows(1, layer.output_width),
+                                         Rows(rows, layer.output_width));
 }
 
 // oneDNN only writes to the destination.
