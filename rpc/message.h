@@ -9,11 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
+#include <flatbuffers/flatbuffer_builder.h>
 
-namespace flatbuffers {
-class FlatBufferBuilder;
-}
+#include "base/status.h"
 
 namespace simurgh::rpc {
 
