@@ -2,7 +2,7 @@
 
 # For rpc. GLOBAL: projects that embed rpc call simurgh_flatbuffers() themselves.
 find_package(Threads REQUIRED)
-find_package(Boost 1.81 REQUIRED)
+find_package(Boost 1.81 CONFIG REQUIRED)
 find_package(absl REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_program(FLATC flatc REQUIRED)
@@ -22,7 +22,7 @@ if(NOT PROJECT_IS_TOP_LEVEL)
   return()
 endif()
 
-find_package(Boost 1.81 REQUIRED COMPONENTS program_options)
+find_package(Boost 1.81 CONFIG REQUIRED COMPONENTS program_options)
 find_package(yaml-cpp REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
@@ -45,6 +45,14 @@ add_library(simurgh_curl_headers INTERFACE IMPORTED GLOBAL)
 target_include_directories(simurgh_curl_headers INTERFACE ${SIMURGH_CURL_INCLUDE})
 simurgh_system_library(simurgh_rdkafka librdkafka/rdkafka.h rdkafka)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
+
+# Catch2 2 is a header. Catch2 3 is a library, and an adapter has the names of Catch2 2.
+find_package(Catch2 3 QUIET)
+add_library(simurgh_catch2 INTERFACE IMPORTED GLOBAL)
+if(Catch2_FOUND)
+  target_include_directories(simurgh_catch2 INTERFACE "${PROJECT_SOURCE_DIR}/tests/support/catch2_3")
+  target_link_libraries(simurgh_catch2 INTERFACE Catch2::Catch2)
+endif()
 
 # Programs link the CUDA runtime statically and load cuBLASLt and NCCL on first use, so they also start on machines
 # without CUDA.

@@ -27,7 +27,7 @@
 namespace simurgh {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::MemoryBucket;
 using testing::MemoryStore;
 using testing::TestRows;

@@ -19,7 +19,7 @@
 namespace simurgh {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Condition = ObjectStore::Condition;
 using testing::S3Server;
 
