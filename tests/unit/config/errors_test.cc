@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
@@ -204,9 +205,6 @@ TEST_CASE("YAML that is no configuration", "[config]") {
   CheckCases({
       {"seed: 7}", "seed: 7", "embedding_ps",
        "YAML syntax: end of map flow not found; look at column 13: indentation, quotes, brackets"},
-      {"seed: 7", "seed: *other", "*other",
-       "YAML syntax: the referenced anchor is not defined; "
-       "write the value out, or put it in quotes"},
       {"{name: sample, seed: 7}", "{name: &a sample, seed: *a}", "*a",
        "YAML syntax: an alias (*name) is not supported; "
        "write the value out, or put it in quotes"},
@@ -217,6 +215,10 @@ TEST_CASE("YAML that is no configuration", "[config]") {
       {"training:", "---\ntraining:", "training:",
        "YAML syntax: a second document; keep one and remove the line ---"},
   });
+  // yaml-cpp 0.8 adds the name.
+  const std::string undefined = ErrorOf(Replaced(kSample, "seed: 7", "seed: *other"));
+  CHECK(absl::StrContains(undefined, ": YAML syntax: the referenced anchor is not defined"));
+  CHECK(undefined.ends_with("; write the value out, or put it in quotes"));
   CHECK(ErrorOf("- 1\n") == "sample.yaml:1: the document: is a list; give keys with values");
   CHECK(ErrorOf("text") == "sample.yaml:1: the document: 'text' is a value; give keys with values");
 }

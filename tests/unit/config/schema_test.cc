@@ -145,7 +145,8 @@ TEST_CASE("A model may be a name in the schema", "[config]") {
     files.push_back(folder.Write(absl::StrCat(files.size(), ".yaml"), file(model)));
     wanted.emplace_back(found);
   }
-  CHECK(Validate(folder, files) == wanted);
+  const std::vector<std::string> result = Validate(folder, files);
+  CHECK(result == wanted);
 }
 
 TEST_CASE("The schema has every key of the reference", "[config]") {

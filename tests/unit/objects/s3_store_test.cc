@@ -198,7 +198,8 @@ TEST_CASE("Requests that the network disturbs are tried again") {
 }
 
 TEST_CASE("A key without the right to write is told so") {
-  REQUIRE(Open(TheServer().Uri("/rights"))->Put("a", "text", {}).ok());
+  const auto writer = Open(TheServer().Uri("/rights"));
+  REQUIRE(writer->Put("a", "text", {}).ok());
   ::setenv("AWS_ACCESS_KEY_ID", "reader", 1);
   const auto reader = Open(TheServer().Uri("/rights"));
   CHECK(TextOf(*reader, "a") == "text");

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -23,6 +24,7 @@
 #include "services/runtime/command_line.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/process.h"
+#include "tests/support/temporary_folder.h"
 
 namespace simurgh {
 namespace {
@@ -370,8 +372,10 @@ TEST_CASE("a second signal exits at once") {
 }
 
 TEST_CASE("SIGHUP reloads the configuration with its overrides and passes it to the daemon") {
-  // In the folder of the committed file, whose paths are relative.
-  const std::string path = "config/daemon_test_" + std::to_string(getpid()) + ".yaml";
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/reloaded.yaml";
+  std::filesystem::create_directory_symlink(std::filesystem::absolute("config/data"),
+                                            folder.path() + "/data");
   const auto write = [&path](const std::string& rate) {
     std::ifstream committed("config/adult-persia.yaml");
     std::string text((std::istreambuf_iterator<char>(committed)), std::istreambuf_iterator<char>());
@@ -406,7 +410,6 @@ TEST_CASE("SIGHUP reloads the configuration with its overrides and passes it to 
             .code == 0);
   CHECK(rate == 0.5F);
   CHECK(partitions == 3);
-  std::remove(path.c_str());
 }
 
 TEST_CASE("a reload that changes keys shared with peers is rejected") {
