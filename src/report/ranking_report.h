@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ struct RankingReport {
   uint64_t users = 0;
   uint64_t items = 0;
   uint64_t unknown_items = 0;
-  double popular_recall = 0;  // See RankingResult.
+  double popular_recall = std::numeric_limits<double>::quiet_NaN();  // See RankingResult.
   std::vector<Metric> metrics;
 };
 

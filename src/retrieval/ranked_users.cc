@@ -150,11 +150,10 @@ Status RankedUsers::ExcludeSeen(const ClusterConfig& config, const DataConfig& d
 
 StatusOr<double> RankedUsers::PopularRecall() const {
   if (popular_.empty()) return std::numeric_limits<double>::quiet_NaN();
-  std::vector<float> one(size(), 1);
-  std::vector<float> popular = popular_;
+  const std::vector<float> one(size(), 1);
   SIMURGH_ASSIGN_OR_RETURN(
       const RankingResult ranking,
-      RankItems({one.data(), one.size(), 1}, {popular.data(), popular.size(), 1}, items_,
+      RankItems({one.data(), one.size(), 1}, {popular_.data(), popular_.size(), 1}, items_,
                 {{kComparedItems}}));
   return ranking.compared().recall;
 }

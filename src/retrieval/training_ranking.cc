@@ -79,7 +79,11 @@ Status RankingEvaluation::Load() {
           "{} has relevant items that data.items lacks, which count as not found: items={}", name,
           unknown);
     }
-    SIMURGH_ASSIGN_OR_RETURN(const double popular_recall, users->PopularRecall());
+    // An update tests on the rows that it will train on, which must not tell what is popular.
+    const bool tests_first = files == config_.data.train;
+    SIMURGH_ASSIGN_OR_RETURN(
+        const double popular_recall,
+        tests_first ? std::numeric_limits<double>::quiet_NaN() : users->PopularRecall());
     (set == EvaluationSet::kTest ? test_ : validation_) = {.users = *std::move(users),
                                                            .popular_recall = popular_recall};
   }

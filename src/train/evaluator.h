@@ -48,8 +48,8 @@ struct RankingResult {
   uint64_t unknown_items = 0;
   std::vector<AtK> at = {};
   double mrr = 0;
-  // Recall at kComparedItems of the items that training has most often, the same for all users; NaN
-  // when unknown.
+  // Recall at kComparedItems of the items that training has most often with a label above 0, the
+  // same for all users; NaN when unknown.
   double popular_recall = std::numeric_limits<double>::quiet_NaN();
 
   // Returns the metrics for kComparedItems, which `at` has.

@@ -154,6 +154,12 @@ def check_warning(train):
     expect("warning" in run.out and "that training has most often" in run.out, f"a warning: {run.out}")
 
 
+def check_update():
+    """An update, which tests on the rows that it trains on, does not count them as popular."""
+    run = program("simurgh", "update", "shop-model-True", "--data", "test.csv")
+    expect("before_recall@20=" in run.out and "popular" not in run.out, f"an update prints {run.out}")
+
+
 def check_export(vectors, queries, scores):
     export = ["export", "vectors", "--model", "shop-model-False"]
     program("simurgh", *export, "--input", "items.csv", "--output", "items.npz")
@@ -384,3 +390,4 @@ check_recommend()
 check_report(model, test)
 check_bad_input(model)
 check_init(rows)
+check_update()

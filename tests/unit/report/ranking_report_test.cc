@@ -62,17 +62,20 @@ TEST_CASE("A page of a ranking has its metrics") {
       InputReport{.name = "test.csv", .rows = 2'000, .sampled_rows = 2'000, .has_labels = true};
   report.ranking = ReportOf(2'000, 1);
   report.ranking->unknown_items = 3;
+  report.ranking->popular_recall = 0.25;
   report.findings = FindingsOf(report);
   report.headline = HeadlineOf(report);
   CHECK_THAT(report.headline,
-             Contains("are among the first 20 of 500: recall@20 is 0.") && Contains("(95 %: 0."));
+             Contains("are among the first 20 of 500: recall@20 is 0.") && Contains("(95 %: 0.") &&
+                 Contains("The most popular items, the same for every user, give 0.2500."));
   const std::string page = ReportPage(report);
   CHECK_THAT(page, Contains("<h2>Rankings</h2>") && Contains("hit_rate@20") &&
                        Contains("bootstrap over users") &&
                        Contains("3 are not in the file of items"));
   CHECK_THAT(page, !Contains("AUC") && !Contains("Log loss"));
   CHECK_THAT(ReportJson(report), Contains(R"("ranking":{)") && Contains(R"("mrr":{)") &&
-                                     Contains(R"("unknown_items":3)"));
+                                     Contains(R"("unknown_items":3)") &&
+                                     Contains(R"("popular_recall":0.25)"));
 }
 
 }  // namespace
