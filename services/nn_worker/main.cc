@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
       "continues "
       "with the same ID")(
       "fail-if-stopped", boost::program_options::bool_switch(&description.fails_if_stopped),
-      "end with 4, not 0, if a signal to any nn-worker stops training; for Jobs of Kubernetes");
+      "end with 4, not 0, if a signal to any nn-worker stops training with checkpoint.directory; "
+      "for Jobs of Kubernetes");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
     options.fails_if_stopped = description.fails_if_stopped;
     return simurgh::StartNnWorker(context, options);

@@ -155,7 +155,7 @@ def print_objects(variant, store):
     if variant == "account":
         words += ["--servers", "1", "--ranks", "1", "--set", "training.epochs=1", "--service-account", "trainer"]
     else:
-        words += ["--servers", "2", "--ranks", "2", "--set", "training.epochs=12", "--set", "checkpoint.every_steps=300"]
+        words += ["--servers", "2", "--ranks", "2", "--set", "training.epochs=12", "--set", "checkpoint.every_steps=200"]
     model = f"/models/{NAME}"
     if store:
         model = f"s3://bucket/models/{NAME}"
