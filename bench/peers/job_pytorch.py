@@ -12,20 +12,20 @@ import torch
 import job_data
 
 DIM = 16
+ROW_RATE = ROW_ACCUMULATOR = 0.01  # Of Adagrad, as in the file of ours.
 
 
 class TorchRows(torch.nn.Module):
     """A vector of `dim` for each id."""
 
-    def __init__(self, counts, dim, batch, training):
+    def __init__(self, counts, dim, batch):
         super().__init__()
         bound = 0.01 if dim > 1 else 0  # Weights of the first order begin with zeros.
         self.first = torch.tensor(np.cumsum([0, *counts[:-1]]))
         self.offsets = torch.arange(batch * len(counts))
         self.rows = torch.nn.EmbeddingBag(sum(counts), dim, mode="sum", sparse=True)
         torch.nn.init.uniform_(self.rows.weight, -bound, bound)
-        rates = {"lr": training.row_rate, "initial_accumulator_value": training.row_accumulator}
-        self.optimizer = torch.optim.Adagrad(self.parameters(), **rates)
+        self.optimizer = torch.optim.Adagrad(self.parameters(), ROW_RATE, initial_accumulator_value=ROW_ACCUMULATOR)
 
     def forward(self, ids):
         flat = (ids + self.first).view(-1)
@@ -35,7 +35,7 @@ class TorchRows(torch.nn.Module):
 class TorchRecRows(torch.nn.Module):
     """The same by FBGEMM."""
 
-    def __init__(self, counts, dim, batch, training):
+    def __init__(self, counts, dim, batch):
         super().__init__()
         from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
         from torchrec import EmbeddingBagConfig, KeyedJaggedTensor
@@ -53,13 +53,13 @@ class TorchRecRows(torch.nn.Module):
             for name, count in zip(job_data.IDS, counts)
         ]
         self.bags = FusedEmbeddingBagCollection(
-            tables, optimizer_type=torch.optim.Adagrad, optimizer_kwargs={"lr": training.row_rate},
+            tables, optimizer_type=torch.optim.Adagrad, optimizer_kwargs={"lr": ROW_RATE},
             device=torch.device("cpu"), location=EmbeddingLocation.HOST,
         )
         for states in self.bags.fused_optimizer().state.values():
             for name, state in states.items():
                 if name.endswith("momentum_1"):
-                    state.fill_(training.row_accumulator)
+                    state.fill_(ROW_ACCUMULATOR)
         self.optimizer = None  # The backward pass applies it.
 
     def forward(self, ids):
@@ -112,8 +112,6 @@ def main():
     parser.add_argument("--model", choices=("light", "deepfm", "dlrm"), default="light")
     parser.add_argument("--embeddings", choices=("torch", "torchrec"), default="torch")
     parser.add_argument("--batch", type=int, default=4096)
-    parser.add_argument("--row-rate", type=float, default=0.01)
-    parser.add_argument("--row-accumulator", type=float, default=0.01)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--save", required=True)
     own = parser.parse_args()
@@ -124,7 +122,7 @@ def main():
     labels, numbers, ids = map(torch.from_numpy, job_data.arrays(job_data.read(own.train), known))
     counts = [len(known[name]) + 1 for name in job_data.IDS]
     make = TorchRows if own.embeddings == "torch" else TorchRecRows
-    tables = [make(counts, DIM, own.batch, own)] + ([make(counts, 1, own.batch, own)] if own.model == "deepfm" else [])
+    tables = [make(counts, DIM, own.batch)] + ([make(counts, 1, own.batch)] if own.model == "deepfm" else [])
     network = Network(own.model)
     dense = torch.optim.Adam(network.parameters(), lr=0.001, fused=True)
     optimizers = [dense, *(t.optimizer for t in tables if t.optimizer)]
