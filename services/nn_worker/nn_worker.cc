@@ -37,6 +37,7 @@
 #include "services/runtime/log_limiter.h"
 #include "services/runtime/peer_monitor.h"
 #include "train/learning_rates.h"
+#include "train/rank_monitor.h"
 
 namespace simurgh {
 namespace {
@@ -158,7 +159,7 @@ class NnWorker : public Daemon {
     // With a folder for the model, a stop ends training after a step and saves.
     std::stop_source cancel;
     const std::stop_callback stopper(stop, [&] {
-      if (!job_->config().checkpoint.directory.empty() && trains_) {
+      if (saves_model() && trains_) {
         job_->Interrupt();
       } else {
         cancel.request_stop();
@@ -168,13 +169,16 @@ class NnWorker : public Daemon {
       cluster_->StopAfter(kStopGrace);
       if (checkpointer_ != nullptr) checkpointer_->Stop();
     });
+    if (ranks_ != nullptr && saves_model() && Continues(job_->config().checkpoint.directory) &&
+        job_->IsComplete()) {
+      return ReportComplete();
+    }
     StatusOr<TrainResult> result = Train(cancel.get_token());
     if (monitor_ != nullptr) monitor_->Stop();  // Other ranks may end now.
     if (fed_ != nullptr) NotifyLoaders(result.status());
-    if (checkpointer_ != nullptr) {
-      const Status saved = SaveLast(result, stop);
-      if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
-    }
+    const Status saved = SaveOrAwait(result, stop);
+    if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
+    collective_.reset();
     if (joined_.run != 0) cluster_->EndRun(joined_, kEndGrace);
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
@@ -194,6 +198,19 @@ class NnWorker : public Daemon {
   Status Stopped() const {
     if (!fails_if_stopped_) return absl::OkStatus();
     return absl::AbortedError("training was stopped before its end; start it again to continue");
+  }
+
+  bool saves_model() const { return !job_->config().checkpoint.directory.empty(); }
+
+  // Ends a start without rows to train on. Another rank may have ended before, so this one does not
+  // wait for it.
+  Status ReportComplete() {
+    const TrainState& start = job_->start();
+    const std::string reason = NothingTrained(
+        job_->config(), {.steps = start.steps, .stopped_early = start.stopped_early});
+    spdlog::warn("{}", reason);
+    if (rank_ == 0) on_result_(absl::StrCat("warning: ", reason, "\ntrained_steps=0\n"));
+    return absl::OkStatus();
   }
 
   // Returns whether training continues a checkpoint of this folder, not of another one.
@@ -325,7 +342,8 @@ class NnWorker : public Daemon {
                  job_->start().steps);
     trains_ = true;
     if (checkpointer_ != nullptr) job_->SaveWith(*checkpointer_);
-    return job_->Run(cluster_->batches(), cluster_->dense(), joint.run, *joint.collective, stop);
+    collective_ = std::move(joint.collective);
+    return job_->Run(cluster_->batches(), cluster_->dense(), joint.run, *collective_, stop);
   }
 
   // Makes the servers begin the run with the rows of the checkpoint, if there is one, or with
@@ -479,8 +497,9 @@ class NnWorker : public Daemon {
       std::function<Status()> keep_alive;
       if (listener_ != nullptr) {
         keep_alive = [this] {
-          saver_->Probe(SaveRowsFunction()).IgnoreError();  // The servers admit no other run.
-          return saver_->CheckNewest();
+          // The servers admit no other run.
+          const Status probed = saver_->Probe(SaveRowsFunction()).status();
+          return absl::IsDataLoss(probed) ? probed : saver_->CheckNewest();
         };
       }
       const auto model = CopyModel(result->state, result->evaluation, !result->interrupted);
@@ -491,6 +510,36 @@ class NnWorker : public Daemon {
         absl::StrCat("training has ended without a new checkpoint", result.ok() ? "" : ": ",
                      result.status().message())));
     return status;
+  }
+
+  // Saves the model of the end on rank 0. The other ranks wait for it. If rank 0 is lost meanwhile,
+  // they end with an error as well, and all start again.
+  Status SaveOrAwait(const StatusOr<TrainResult>& result, const std::stop_token& stop) {
+    const bool saves = checkpointer_ != nullptr;
+    const bool is_joint = result.ok() && collective_->ranks() > 1 && saves_model();
+    if (!is_joint) return saves ? SaveLast(result, stop) : absl::OkStatus();
+    if (!saves && result->interrupted) return absl::OkStatus();
+    const std::stop_callback leaver(stop, [&] {
+      if (!saves) collective_->Abort(absl::AbortedError("stopped while rank 0 saved the model"));
+    });
+    RankHeartbeat heartbeat(*collective_, Channel::kSave, [] {});
+    if (!saves) {
+      spdlog::info("waiting until rank 0 has saved the model");
+      const Status told = heartbeat.AwaitAll();
+      if (stop.stop_requested())
+        return absl::CancelledError("stopped while rank 0 saves the model");
+      return told;
+    }
+    ranks_->BeginSave();
+    const Status saved = SaveLast(result, stop);
+    if (!saved.ok()) collective_->Abort(saved);
+    const Status told = heartbeat.AwaitAll();
+    ranks_->EndSave();
+    // A rank that was lost finds the model when it starts again.
+    if (saved.ok() && !told.ok()) {
+      spdlog::warn("{}; the model is saved", std::string(told.message()));
+    }
+    return saved;
   }
 
   ModelSaver::SaveRows SaveRowsFunction() {
@@ -611,6 +660,7 @@ class NnWorker : public Daemon {
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
   std::unique_ptr<LoaderBuffer> fed_;   // Null: the nn-worker reads the files.
   std::unique_ptr<LoaderService> feeding_;
+  std::unique_ptr<Collective> collective_;  // Set from the first step until the model is saved.
   std::unique_ptr<ClusterPort> cluster_;
   std::unique_ptr<Checkpointer> checkpointer_;  // Null if saver_ is null.
   std::unique_ptr<PeerMonitor> monitor_;        // Null with --standalone.

@@ -35,7 +35,7 @@ Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, const std::string& plan
     conflict_ = absl::FailedPreconditionError(
         absl::StrCat("ranks continue from different checkpoints: ", difference,
                      "; start all ranks again, with the same checkpoint.directory"));
-    arrivals_.NotifyAll();
+    changes_.NotifyAll();
   }
   if (!conflict_.ok()) return conflict_;
   if (!difference.empty()) {
@@ -68,6 +68,13 @@ void Rendezvous::Register(rpc::Server& server) {
 
 Reply<api::MeetRanks> Rendezvous::OnMeet(rpc::RequestOf<api::MeetRanks::Request> request) {
   const auto& table = request.table();
+  while (phase_ == Phase::kSaves) {
+    if (co_await changes_.Wait(api::AnswerBefore(request.deadline()))) continue;
+    co_return absl::ResourceExhaustedError("rank 0 saves the model of the run before");
+  }
+  if (phase_ == Phase::kOver) {
+    co_return absl::FailedPreconditionError("the run has ended; start this rank again");
+  }
   const Status arrived =
       Arrive(table.rank(), table.ranks(), table.plan() == nullptr ? "" : table.plan()->str(),
              request.peer().incarnation);
@@ -76,8 +83,8 @@ Reply<api::MeetRanks> Rendezvous::OnMeet(rpc::RequestOf<api::MeetRanks::Request>
     co_return arrived;
   }
   if (Missing().empty()) {
-    arrivals_.NotifyAll();
-  } else if (!co_await arrivals_.Wait(api::AnswerBefore(request.deadline()))) {
+    changes_.NotifyAll();
+  } else if (!co_await changes_.Wait(api::AnswerBefore(request.deadline()))) {
     co_return absl::ResourceExhaustedError(absl::StrCat(Missing(), " did not arrive"));
   }
   SIMURGH_CO_RETURN_IF_ERROR(conflict_);

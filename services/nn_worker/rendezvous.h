@@ -34,10 +34,17 @@ class Rendezvous {
       : plan_(std::move(plan)),
         on_restart_(std::move(on_restart)),
         incarnations_(ranks),
-        arrivals_(std::move(executor)) {}
+        changes_(std::move(executor)) {}
 
   // Sets the number of the run. Call before rank 0 arrives.
   void Begin(uint64_t run) { run_ = run; }
+  // Training has ended, and rank 0 saves the model. A rank that was lost meanwhile waits for
+  // EndSave and then starts again: it finds the model.
+  void BeginSave() { phase_ = Phase::kSaves; }
+  void EndSave() {
+    phase_ = Phase::kOver;
+    changes_.NotifyAll();
+  }
   void Register(rpc::Server& server);
 
   // Adds a rank, the process of this incarnation. Until all have arrived, a rank may be restarted.
@@ -51,6 +58,8 @@ class Rendezvous {
   std::string Missing() const;
 
  private:
+  enum class Phase : uint8_t { kTrains, kSaves, kOver };
+
   [[nodiscard]] Reply<api::MeetRanks> OnMeet(rpc::RequestOf<api::MeetRanks::Request> request);
 
   const std::string plan_;
@@ -58,7 +67,8 @@ class Rendezvous {
   uint64_t run_ = 0;
   Status conflict_;
   std::vector<std::optional<uint64_t>> incarnations_;  // Indexed by rank.
-  rpc::WaitList arrivals_;
+  Phase phase_ = Phase::kTrains;
+  rpc::WaitList changes_;  // Notified when the last rank arrives, and of conflict_ and phase_.
 };
 
 // Calls rank 0 until all ranks have arrived, or until `deadline`. All ranks call this, rank 0 too.
@@ -89,6 +99,14 @@ class Ranks {
   // of rank 0. The collective must end before this object. Errors: those of Rendezvous, MeetRanks
   // and RankMesh; CANCELLED after a stop.
   StatusOr<JointRun> Join(uint64_t run, const std::stop_token& stop);
+
+  // See Rendezvous. Call on rank 0, after Join.
+  void BeginSave() {
+    thread_.RunAndWait([this] { rendezvous_.BeginSave(); });
+  }
+  void EndSave() {
+    thread_.RunAndWait([this] { rendezvous_.EndSave(); });
+  }
 
  private:
   std::unique_ptr<rpc::Client> Dial(uint32_t rank);

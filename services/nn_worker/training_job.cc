@@ -389,6 +389,7 @@ Status TrainingJob::CheckFiles() {
   const std::string touched = rank_ == 0 ? TouchedFiles(start_.files, *files) : "";
   if (same.ok() && !touched.empty()) spdlog::warn("{}", touched);
   if (!same.ok()) start_.position.ForgetPlaces();
+  has_new_files_ = *files != start_.files;
   start_.files = *std::move(files);
   if (same.ok()) return same;
   if (config_.data.on_change == DataConfig::OnChange::kFail) {
@@ -396,6 +397,15 @@ Status TrainingJob::CheckFiles() {
   }
   spdlog::warn("{}", std::string(same.message()));
   return absl::OkStatus();
+}
+
+bool TrainingJob::IsComplete() const {
+  const TrainingConfig& training = config_.training;
+  if (start_.steps == 0 || !config_.loaders.instances.empty() || config_.data.streams()) {
+    return false;
+  }
+  return start_.stopped_early || (training.max_steps > 0 && start_.steps >= training.max_steps) ||
+         (start_.epochs >= training.epoch_limit() && !has_new_files_);
 }
 
 namespace {

@@ -108,6 +108,10 @@ class TrainingJob {
   // is warn; those of IdentifyFiles, unless loaders read the files.
   Status CheckFiles();
 
+  // Returns whether the run that this one continues has read all rows, so that this one would train
+  // on none. False if loaders or a stream may have more. Call after CheckFiles().
+  bool IsComplete() const;
+
   // Returns the state of the run that this one continues.
   const TrainState& start() const { return start_; }
 
@@ -186,6 +190,7 @@ class TrainingJob {
   FileIdentities identities_;
   BadRowFile bad_rows_;
   TrainState start_;
+  bool has_new_files_ = false;  // data.train has files that the run before has not read.
   std::atomic<bool> interrupted_ = false;
   bool tests_first_ = false;  // True for an update that has not begun.
   std::optional<EvaluationResult> tested_;

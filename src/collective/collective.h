@@ -19,9 +19,10 @@ enum class ReducePrecision : uint8_t {
   kInt8,  // One byte per value: the nearest of 256 levels of its 512 values. See EncodeValues.
 };
 
-// Independent sequences of calls between the ranks. kWatch: heartbeats.
-enum class Channel : uint8_t { kStep, kGradients, kLoading, kWatch };
-inline constexpr size_t kChannels = 4;
+// Independent sequences of calls between the ranks. kWatch: heartbeats. kSave: heartbeats while
+// rank 0 saves the model of the end.
+enum class Channel : uint8_t { kStep, kGradients, kLoading, kWatch, kSave };
+inline constexpr size_t kChannels = 5;
 
 // Collective operations of ranks 0 to ranks() - 1 of a run. Every rank makes the same calls on a
 // channel in the same order, with equal lengths.

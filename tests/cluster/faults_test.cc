@@ -11,7 +11,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/daemon_process.h"
 #include "tests/support/http_get.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {
@@ -266,6 +268,63 @@ TEST_CASE("What a dead trainer leaves in the forward buffer expires, all of it, 
   const double dropped = scrape(expired);
   CHECK(dropped > 0);
   CHECK(dropped == DroppedBatches(worker.log()));
+}
+
+// Two ranks whose last save takes long.
+struct SlowSave {
+  SlowSave() {
+    for (const auto& trainer : trainers) {
+      CAPTURE(trainer->log());
+      REQUIRE(trainer->WaitForLog("evaluated: ", 60s));
+    }
+    REQUIRE(trainers[1]->WaitForLog("waiting until rank 0 has saved the model", 60s));
+  }
+  std::unique_ptr<DaemonProcess> Start(size_t rank, std::vector<std::string> more = {}) {
+    return cluster.StartTrainer({}, rank, more);
+  }
+
+  const TemporaryFolder folder;
+  TestCluster cluster{
+      {.ranks = 2,
+       .overrides = {"checkpoint.directory=" + folder.Path("model"), "checkpoint.bandwidth=200000",
+                     "training.retry_deadline=3s", "rpc.call_timeout=1s"}}};
+  const std::vector<std::unique_ptr<DaemonProcess>> trainers = cluster.StartTrainers(2);
+};
+
+TEST_CASE("Ranks wait until rank 0 has saved the model, and notice its loss") {
+  SlowSave job;
+  const bool is_server = GENERATE(false, true);
+  CAPTURE(is_server);
+  if (is_server) {
+    job.cluster.server(0).Signal(SIGKILL);
+    CHECK(job.cluster.server(0).Wait(60s) == 128 + SIGKILL);
+    job.cluster.RestartServer(0);
+  } else {
+    job.trainers[0]->Signal(SIGKILL);
+  }
+  CHECK(job.trainers[1]->Wait(60s) == 4);
+  CAPTURE(job.trainers[0]->log(), job.trainers[1]->log());
+  CHECK(job.trainers[0]->Wait(60s) == (is_server ? 4 : 128 + SIGKILL));
+  CHECK_THAT(job.trainers[1]->log(), Catch::Contains("training has ended, and its model is not "
+                                                     "saved: rank 0 of 2"));
+}
+
+TEST_CASE("A rank that is lost while rank 0 saves the model finds it when it starts again") {
+  SlowSave job;
+  const auto signal = GENERATE(SIGKILL, SIGTERM);
+  job.trainers[1]->Signal(signal);
+  CHECK(job.trainers[1]->Wait(60s) == (signal == SIGKILL ? 128 + SIGKILL : 0));
+  const auto waits = job.Start(1);
+  CAPTURE(job.trainers[0]->log(), job.trainers[1]->log(), waits->log());
+  CHECK(Finish(*job.trainers[0]).exit_code == 0);
+  CHECK(waits->Wait(60s) == 4);
+  CHECK_THAT(waits->log(), Catch::Contains("rank 0: the run has ended; start this rank again"));
+  for (const size_t rank : {1, 0}) {
+    const auto again = job.Start(rank);
+    CHECK(again->Wait(60s) == 0);
+    CHECK_THAT(again->log(),
+               Catch::Contains("nothing was trained: training.epochs: 1 are trained"));
+  }
 }
 
 }  // namespace

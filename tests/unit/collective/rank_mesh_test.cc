@@ -116,7 +116,7 @@ TEST_CASE("Messages of a wrong run, rank, channel or number are refused and do n
   using enum absl::StatusCode;
   CheckRefused(bare.Send(kRun + 1, 0, 0), kAborted, "takes part in another run");
   CheckRefused(bare.AwaitEnd(kRun + 1), kAborted, "takes part in another run");
-  CheckRefused(bare.Send(kRun, 4, 0), kInvalidArgument, "channel 4 is out of range; use 0 to 3");
+  CheckRefused(bare.Send(kRun, 5, 0), kInvalidArgument, "channel 5 is out of range; use 0 to 4");
   CheckRefused(bare.Send(kRun, 0, 2), kInvalidArgument,
                "message 2 on channel 0 is out of range; message 0 is expected next");
   CheckRefused(bare.Send(kRun, 0, UINT64_MAX), kInvalidArgument, "is out of range");
