@@ -57,8 +57,8 @@ PACKAGES=(
   libhwy-dev libdnnl-dev libgomp1
   # Neighbours of vectors, for retrieval.
   libhnswlib-dev
-  # Memory.
-  libjemalloc-dev
+  # Memory, and rows on disk.
+  libjemalloc-dev liburing-dev
   # Tests, and those of the benches' reports.
   catch2 jq gnuplot-nox python3-numpy python3-xxhash
 )

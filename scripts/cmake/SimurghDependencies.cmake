@@ -44,6 +44,7 @@ find_path(SIMURGH_CURL_INCLUDE curl/curl.h REQUIRED)
 add_library(simurgh_curl_headers INTERFACE IMPORTED GLOBAL)
 target_include_directories(simurgh_curl_headers INTERFACE ${SIMURGH_CURL_INCLUDE})
 simurgh_system_library(simurgh_rdkafka librdkafka/rdkafka.h rdkafka)
+simurgh_system_library(simurgh_uring liburing.h liburing.a)  # Static: servers need no package for it.
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
 
 # Catch2 2 is a header. Catch2 3 is a library, and an adapter has the names of Catch2 2.

@@ -61,7 +61,7 @@ table: distinct_counter encoded_matrix memory_budget partition table
 embedding: argmax_wire batch_calls batch_plan batch_pool batch_pooling bucket_map forward_buffer pooling rank_row_cache raw_masks row_cache row_codec row_groups row_wire vector_codec vector_number
 nn: batch_block calibration cpu/compute_threads cpu/matmul dense_model dense_network dense_optimizer device_sums item_frequency metrics model onnx two_towers
 collective: collective nccl_library
-train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network item_pool learning_rates nccl_sums ports program_state trainer
+train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator hosted_network item_pool learning_rates nccl_sums ports program_state rank_monitor trainer
 predict: model_version predictor program_network remote_rows scorer served_versions
 retrieval: item_catalog item_columns item_index item_vectors ranked_users ranking_metrics tower_data training_ranking version_ranking
 report: bootstrap curves drift findings history importance input_scan interval label_report labelled_rows page ranking_report permutation report report_json reservoir segments shown_columns table_report

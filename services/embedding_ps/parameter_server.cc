@@ -40,7 +40,9 @@ Status CheckBudget(uint64_t limit_bytes, uint64_t kept_free) {
 }
 
 PartitionMemory MemoryOf(const EmbeddingPsConfig& config, uint64_t partition) {
-  PartitionMemory memory{.arena_directory = config.arena_directory, .numa_node = {}};
+  PartitionMemory memory{.arena_directory = config.arena_directory,
+                         .numa_node = {},
+                         .cold_directory = config.cold_directory};
   if (!config.numa_nodes.empty()) {
     memory.numa_node = config.numa_nodes[partition % config.numa_nodes.size()];
   }
@@ -177,6 +179,7 @@ std::vector<TableConfig> SharesOf(const ClusterConfig& config) {
   for (TableConfig& table : tables) {
     if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
     table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
+    table.memory_rows = (table.memory_rows + shares - 1) / shares;
   }
   return tables;
 }
@@ -232,7 +235,12 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   const uint64_t partitions = config.embedding_ps.partitions;
   const uint64_t limit = config.embedding_ps.memory_budget;
   const uint64_t kept_free = KeptFree(config);
-  if (limit > 0) server->budget_ = std::make_unique<MemoryBudget>(limit, kept_free);
+  // The index of a cold row takes 11 bytes: a fifth of the memory for several times as many rows.
+  const uint64_t kept_for_cold = config.embedding_ps.cold_directory.empty() ? 0 : limit / 5;
+  if (limit > 0) {
+    server->budget_ =
+        std::make_unique<MemoryBudget>(limit, kept_free, ResidentBytes, kept_for_cold);
+  }
   for (uint64_t p = 0; p < partitions; ++p) {
     const PartitionMemory memory = MemoryOf(config.embedding_ps, p);
     SIMURGH_ASSIGN_OR_RETURN(auto partition, Partition::Create(server->tables_, config.seed,
@@ -240,6 +248,10 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     if (const std::string problem = partition->HugePageProblem(); p == 0 && !problem.empty()) {
       spdlog::warn("no huge pages: rows use 4 KiB pages, which slows pulls and pushes; {}",
                    problem);
+    }
+    if (const std::string method = partition->ColdMethod(); p == 0 && !method.empty()) {
+      spdlog::info("rows without room in memory go to the disk: cold_directory={} method='{}'",
+                   memory.cold_directory, method);
     }
     server->shards_.push_back(std::make_unique<Shard>(
         std::move(partition), server->environment_.start_partition(absl::StrCat("partition-", p)),

@@ -278,6 +278,7 @@ class RowSaver::Writer {
 
   // Writes parts of few blocks, because tensors take memory as well.
   Status WriteCopied(uint32_t table, CopiedRows rows) {
+    SIMURGH_RETURN_IF_ERROR(rows.failure);
     const TableConfig& config = saver_.tables_[table];
     parts_.resize(Table::FileTensors(config, 0).size());
     Status written;

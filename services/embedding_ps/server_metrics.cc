@@ -26,6 +26,18 @@ const CounterFamily kLostRowsRestoredTotal(
     "Times that this server went back to the last checkpoint while training went on.");
 const GaugeFamily kTableRows("simurgh_ps_table_rows", "Rows held.", {"table"});
 const GaugeFamily kTableBytes("simurgh_ps_table_bytes", "Memory of rows and index.", {"table"});
+const GaugeFamily kTableColdRows("simurgh_ps_table_cold_rows", "Rows held on disk.", {"table"});
+const GaugeFamily kTableColdDiskBytes("simurgh_ps_table_cold_disk_bytes",
+                                      "Space of cold rows on disk, with gaps.", {"table"});
+const CounterFamily kTableCooledTotal("simurgh_ps_table_cooled_total",
+                                      "Rows that left memory for the disk.", {"table"});
+const CounterFamily kTableWarmedTotal("simurgh_ps_table_warmed_total",
+                                      "Rows that came back from the disk, or went from it.",
+                                      {"table"});
+const CounterFamily kTableColdReadBytesTotal("simurgh_ps_table_cold_read_bytes_total",
+                                             "Bytes of cold rows read from disk.", {"table"});
+const CounterFamily kTableColdWrittenBytesTotal("simurgh_ps_table_cold_written_bytes_total",
+                                                "Bytes of cold rows written to disk.", {"table"});
 const CounterFamily kTableHitsTotal("simurgh_ps_table_hits_total",
                                     "Ids of training pulls that had a row.", {"table"});
 const CounterFamily kTableAdmissionsTotal("simurgh_ps_table_admissions_total",
@@ -73,14 +85,18 @@ std::vector<double> AgeBounds() {
 }  // namespace
 
 TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions,
-                           uint64_t capacity_rows)
+                           uint64_t capacity_rows, bool has_cold_rows)
     : registry_(registry),
       capacity_rows_(capacity_rows),
       table_(table),
       reported_(partitions),
       sizes_(partitions),
       rows_(registry.Get(kTableRows, {table})),
-      bytes_(registry.Get(kTableBytes, {table})) {}
+      bytes_(registry.Get(kTableBytes, {table})) {
+  if (!has_cold_rows) return;
+  cold_rows_ = &registry.Get(kTableColdRows, {table});
+  cold_disk_bytes_ = &registry.Get(kTableColdDiskBytes, {table});
+}
 
 void TableMetrics::Report(size_t partition, const Table& table) {
   if (reported_[partition] == nullptr) reported_[partition] = std::make_unique<Reported>();
@@ -94,6 +110,11 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     Count(now.rejected_admission - before.rejected_admission, kTableRejectedAdmissionTotal,
           rejected_admission_);
     Count(now.rejected_full - before.rejected_full, kTableRejectedFullTotal, rejected_full_);
+    Count(now.cooled - before.cooled, kTableCooledTotal, cooled_);
+    Count(now.warmed - before.warmed, kTableWarmedTotal, warmed_);
+    Count(now.cold_read_bytes - before.cold_read_bytes, kTableColdReadBytesTotal, cold_read_bytes_);
+    Count(now.cold_written_bytes - before.cold_written_bytes, kTableColdWrittenBytesTotal,
+          cold_written_bytes_);
     Count(now.gradients_not_finite - before.gradients_not_finite, kTableGradientsNotFiniteTotal,
           gradients_not_finite_);
     Count(now.rows_not_finite - before.rows_not_finite, kTableRowsNotFiniteTotal, rows_not_finite_);
@@ -160,12 +181,19 @@ void TableMetrics::WarnOfLostRows(const TableStats& stats) {
 
 void TableMetrics::ReportSize(size_t partition, const Table& table) {
   const TableStats stats = table.stats();
-  const Size now{static_cast<double>(stats.rows), static_cast<double>(stats.bytes), true};
+  const Size now{.rows = static_cast<double>(stats.rows),
+                 .bytes = static_cast<double>(stats.bytes),
+                 .cold_rows = static_cast<double>(stats.cold_rows),
+                 .cold_disk_bytes = static_cast<double>(stats.cold_disk_bytes),
+                 .is_reported = true};
   const Size before = std::exchange(sizes_[partition], now);
   // Most tables have not changed, and partitions share the gauges.
   const bool is_first = !before.is_reported;
   if (is_first || now.rows != before.rows) rows_.Add(now.rows - before.rows);
   if (is_first || now.bytes != before.bytes) bytes_.Add(now.bytes - before.bytes);
+  if (cold_rows_ == nullptr) return;
+  cold_rows_->Add(now.cold_rows - before.cold_rows);
+  cold_disk_bytes_->Add(now.cold_disk_bytes - before.cold_disk_bytes);
 }
 
 void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }
@@ -191,7 +219,8 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
   for (const TableConfig& table : config.tables) {
     tables_.push_back(
         std::make_unique<TableMetrics>(registry, table.name, config.embedding_ps.partitions,
-                                       table.capacity_bytes > 0 ? 0 : table.capacity_rows));
+                                       table.capacity_bytes > 0 ? 0 : table.capacity_rows,
+                                       !config.embedding_ps.cold_directory.empty()));
   }
 }
 

@@ -24,8 +24,9 @@ namespace simurgh {
 class TableMetrics {
  public:
   // capacity_rows: the table's capacity, for a warning; 0: bytes bound it.
+  // has_cold_rows: whether the server has a folder for them.
   TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions,
-               uint64_t capacity_rows = 0);
+               uint64_t capacity_rows = 0, bool has_cold_rows = false);
 
   // Adds the changes since the partition's last report. Call on the partition's thread.
   // Cost: a few hundred nanoseconds, plus a few per eighth hit.
@@ -46,6 +47,8 @@ class TableMetrics {
   struct Size {
     double rows = 0;
     double bytes = 0;
+    double cold_rows = 0;
+    double cold_disk_bytes = 0;
     bool is_reported = false;
   };
 
@@ -68,11 +71,18 @@ class TableMetrics {
   std::vector<Size> sizes_;
   Gauge& rows_;
   Gauge& bytes_;
+  // Null without a folder for cold rows.
+  Gauge* cold_rows_ = nullptr;
+  Gauge* cold_disk_bytes_ = nullptr;
   Mutex mutex_;
   Counter* hits_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* admitted_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rejected_admission_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rejected_full_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* cooled_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* warmed_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* cold_read_bytes_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* cold_written_bytes_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* gradients_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rows_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::array<Counter*, kEvictionCauses> evicted_ ABSL_GUARDED_BY(mutex_) = {};

@@ -65,6 +65,8 @@ struct EmbeddingPsConfig {
   std::chrono::milliseconds run_timeout{30'000};  // Time without a request that ends a run.
   // Absolute path on tmpfs or hugetlbfs for files of rows; empty: private memory.
   std::string arena_directory;
+  // Absolute path of a folder on an SSD for rows without room in memory; empty: none.
+  std::string cold_directory;
   // Partition p uses processors and memory of node p modulo their number. Empty: any.
   std::vector<uint32_t> numa_nodes;
 };

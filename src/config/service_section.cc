@@ -209,15 +209,17 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
 }
 
 void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
+  const auto is_absolute = [](const std::string& path) -> std::string {
+    return path.empty() || path[0] != '/' ? absl::StrCat("'", path, "' is not an absolute path")
+                                          : "";
+  };
   in.Text("arena_directory",
           "directory on tmpfs or hugetlbfs for unlinked files of rows, a source of huge pages; "
           "freed at exit",
-          &config->arena_directory, "absolute path of a folder", Need::kOptional,
-          [](const std::string& path) -> std::string {
-            return path.empty() || path[0] != '/'
-                       ? absl::StrCat("'", path, "' is not an absolute path")
-                       : "";
-          });
+          &config->arena_directory, "absolute path of a folder", Need::kOptional, is_absolute);
+  in.Text("cold_directory",
+          "directory on an SSD for unlinked files of rows that have no room in memory, see Memory",
+          &config->cold_directory, "absolute path of a folder", Need::kOptional, is_absolute);
   std::vector<std::string> nodes;
   in.Texts("numa_nodes",
            "NUMA nodes; partition p of a server uses processors and memory of node p modulo their "
@@ -364,6 +366,22 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
   ReadRpc(root, folder, &config->rpc);
 }
 
+// Checks that the keys of cold rows come together.
+void CheckColdRows(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const bool has_folder = !config.embedding_ps.cold_directory.empty();
+  bool is_limited = config.embedding_ps.memory_budget > 0;
+  for (const TableConfig& table : config.tables) {
+    if (table.memory_rows == 0) continue;
+    is_limited = true;
+    if (has_folder) continue;
+    diagnostics->Report("tables." + table.name, "memory_rows needs a place for the other rows",
+                        "set embedding_ps.cold_directory, or remove memory_rows");
+  }
+  if (!has_folder || is_limited) return;
+  diagnostics->Report("embedding_ps.cold_directory", "no row is moved there: memory has no limit",
+                      "set embedding_ps.memory_budget, or memory_rows of tables");
+}
+
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   std::map<std::string, std::string> taken;  // Address -> the key that has it.
   const auto check = [&](const std::string& address, const std::string& key) {
@@ -406,6 +424,7 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
     diagnostics->Report("nn_worker.precision", "f16 requires a CUDA device",
                         "use f32 or bf16, or device: cuda");
   }
+  CheckColdRows(config, diagnostics);
   CheckRanks(config, diagnostics);
   CheckRpc(config.rpc, diagnostics);
 }

@@ -125,6 +125,8 @@ struct TableConfig {
   uint32_t dim = 8;  // 1 to kMaxDim
   // Capacity over all servers. capacity_bytes above 0 replaces capacity_rows.
   uint64_t capacity_rows = 1 << 20;
+  // Rows in memory over all servers; the others are in embedding_ps.cold_directory. 0: no limit.
+  uint64_t memory_rows = 0;
   uint64_t capacity_bytes = 0;
   WhenFull when_full = WhenFull::kEvict;
   EvictionConfig eviction;

@@ -204,6 +204,10 @@ void ReadCapacity(MapReader& in, TableConfig* table) {
   if (table->capacity_bytes > 0 && in.Has("capacity_rows")) {
     in.Error("capacity_bytes", "conflicts with capacity_rows", "give one of them");
   }
+  in.Integer("memory_rows",
+             "maximum number of rows in memory, over all servers; others are in "
+             "`embedding_ps.cold_directory`; 0: no limit",
+             &table->memory_rows, 0, uint64_t{1} << 40);
   in.Choice<WhenFull>(
       "when_full", "reaction to a new id at the capacity or the `memory_budget`, see Memory",
       &table->when_full,

@@ -19,16 +19,25 @@ uint64_t ResidentBytes() {
 }
 
 MemoryBudget::MemoryBudget(uint64_t limit_bytes, uint64_t kept_free,
-                           std::function<uint64_t()> resident)
-    : limit_bytes_(limit_bytes), kept_free_(kept_free), resident_(std::move(resident)) {}
+                           std::function<uint64_t()> resident, uint64_t kept_for_cold)
+    : limit_bytes_(limit_bytes),
+      kept_free_(kept_free),
+      kept_for_cold_(kept_for_cold),
+      resident_(std::move(resident)) {}
 
 bool MemoryBudget::Grant(uint64_t bytes, uint64_t newly_touched) {
   const MutexLock lock(mutex_);
   SIMURGH_CHECK_LE(newly_touched, untouched_);
   untouched_ -= newly_touched;
-  if (resident_() + untouched_ + bytes + kept_free_ > limit_bytes_) return false;
+  const uint64_t used = resident_() + untouched_ + bytes;
+  if (used + kept_free_ + kept_for_cold_ > limit_bytes_) return false;
   untouched_ += bytes;
   return true;
+}
+
+bool MemoryBudget::AllowsColdRows() {
+  const MutexLock lock(mutex_);
+  return resident_() + untouched_ + kept_free_ <= limit_bytes_;
 }
 
 bool CopyMemory::Reserve(uint64_t bytes) {

@@ -23,17 +23,23 @@ uint64_t ResidentBytes();
 // Threads: any.
 class MemoryBudget {
  public:
-  // kept_free: the part of the limit that is reserved for requests and connections.
+  // kept_free: the part of the limit that is reserved for requests and connections. kept_for_cold:
+  // a further part that only cold rows use.
   MemoryBudget(uint64_t limit_bytes, uint64_t kept_free,
-               std::function<uint64_t()> resident = ResidentBytes);
+               std::function<uint64_t()> resident = ResidentBytes, uint64_t kept_for_cold = 0);
 
   // Requests `bytes` more. newly_touched: bytes of earlier grants that the caller has touched
   // since.
   bool Grant(uint64_t bytes, uint64_t newly_touched);
 
+  // Returns whether some more cold rows may be kept. Their memory is not granted: ask again after
+  // some thousand rows.
+  bool AllowsColdRows();
+
  private:
   const uint64_t limit_bytes_;
   const uint64_t kept_free_;
+  const uint64_t kept_for_cold_;
   const std::function<uint64_t()> resident_;
   Mutex mutex_;
   uint64_t untouched_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/step_id.h"
 #include "table/arena.h"
+#include "table/cold_disk.h"
 #include "table/eviction.h"
 #include "table/pull_marks.h"
 #include "table/push_window.h"
@@ -40,6 +41,7 @@ struct Partition::State {
   MemoryBudget* budget = nullptr;
   PartitionMemory memory;
   std::unique_ptr<Arena> arena;
+  std::unique_ptr<ColdDisk> cold_disk;  // Null without a folder.
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   PullMarks marks;
@@ -142,8 +144,13 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
   state.seed = seed;
   state.budget = budget;
   state.memory = memory;
+  if (!memory.cold_directory.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(state.cold_disk,
+                             ColdDisk::Create(memory.cold_directory, memory.cold_segment_bytes));
+  }
   for (const TableConfig& config : tables) {
-    state.tables.push_back(std::make_unique<Table>(config, seed, *state.arena, budget));
+    state.tables.push_back(
+        std::make_unique<Table>(config, seed, *state.arena, budget, state.cold_disk.get()));
     SIMURGH_RETURN_IF_ERROR(Annotate(state.tables.back()->CommitFirstRow(),
                                      absl::StrCat("first row of table '", config.name, "'")));
   }
@@ -190,6 +197,10 @@ Status Partition::Clear(uint64_t run) {
 }
 
 std::string Partition::HugePageProblem() const { return state_->arena->HugePageProblem(); }
+
+std::string Partition::ColdMethod() const {
+  return state_->cold_disk == nullptr ? "" : state_->cold_disk->Method();
+}
 
 size_t Partition::table_count() const { return state_->tables.size(); }
 const Table& Partition::table(size_t index) const { return *state_->tables[index]; }
@@ -303,7 +314,7 @@ Status PullWork::Read(const PullGroup& group, size_t count) {
     const uint64_t found = table.Evaluate(ids, rows);
     report_.found += found;
     report_.unseen += count - found;
-    return absl::OkStatus();
+    return table.failure();
   }
   return Count(group, table.Pull(ids, rows, stamp_));
 }
@@ -337,6 +348,7 @@ Status PullWork::ReadRest(const PullGroup& group, size_t count) {
 
 Status PullWork::Count(const PullGroup& group, const PullReport& pulled) {
   report_ += pulled;
+  SIMURGH_RETURN_IF_ERROR(partition_.tables[group.table]->failure());
   stopped_by_full_table_ = pulled.rejected_full > 0 &&
                            partition_.tables[group.table]->config().when_full == WhenFull::kStop;
   return stopped_by_full_table_ ? partition_.TableFull(group.table) : absl::OkStatus();
@@ -382,6 +394,9 @@ StatusOr<bool> PushWork::Advance(size_t max_ids) {
     if (at_ < group.ids.size()) return false;
   }
   if (!report_.repeated) std::erase(partition_.open_pushes, IdentityOf(step_));
+  for (const PushGroup& group : groups_) {
+    SIMURGH_RETURN_IF_ERROR(partition_.tables[group.table]->failure());
+  }
   return true;
 }
 

@@ -34,6 +34,8 @@ struct PushGroup {
 struct PartitionMemory {
   std::string arena_directory;        // A tmpfs or hugetlbfs; empty: private memory.
   std::optional<uint32_t> numa_node;  // Unset: any node.
+  std::string cold_directory;         // For rows without room in memory; empty: none.
+  uint64_t cold_segment_bytes = uint64_t{8} << 20;
 };
 
 // The rows of all tables that one thread owns, and the record of which pushes were applied.
@@ -72,6 +74,9 @@ class Partition {
 
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;
+
+  // How cold rows are read, for the log; empty without a folder.
+  std::string ColdMethod() const;
 
   size_t table_count() const;
   const Table& table(size_t index) const;
@@ -183,8 +188,8 @@ class PushWork {
   bool Ready() const;
 
   // Applies up to `max_ids` more gradients, at least 1. Returns whether all have been applied.
-  // Requires Ready(). Errors: DATA_LOSS when too many earlier pushes are missing. An error ends the
-  // push before it changes rows.
+  // Requires Ready(). Errors: DATA_LOSS when too many earlier pushes are missing: it ends the push
+  // before it changes rows. Table::failure().
   StatusOr<bool> Advance(size_t max_ids);
 
   const PushReport& report() const { return report_; }

@@ -23,11 +23,25 @@ void ChangeLog::Changes::BoundRemoved(uint64_t all_rows) {
   if (!known) removed = {};
 }
 
-void ChangeLog::Remove(uint32_t row, uint64_t id, uint64_t all_rows) {
+void ChangeLog::Changes::Clear(uint32_t row) {
   const size_t word = row / kWordBits;
-  for (Changes* changes : {&copied_, &recent_}) {
-    if (word < changes->rows.size()) changes->rows[word] &= ~Bit(row);
-  }
+  if (word < rows.size()) rows[word] &= ~Bit(row);
+}
+
+void ChangeLog::Remove(uint32_t row, uint64_t id, uint64_t all_rows) {
+  copied_.Clear(row);
+  recent_.Clear(row);
+  RemoveId(id, all_rows);
+}
+
+void ChangeLog::Forget(uint32_t row) {
+  copied_.Clear(row);
+  recent_.Clear(row);
+  recent_.known = false;
+  recent_.removed = {};
+}
+
+void ChangeLog::RemoveId(uint64_t id, uint64_t all_rows) {
   if (!recent_.known) return;
   recent_.removed.push_back(id);
   recent_.BoundRemoved(all_rows);
@@ -110,6 +124,10 @@ void RowCopy::Save(uint32_t row, bool keeps_stamp) {
   if (keeps_stamp) changed_.insert(row);
   ++early_.rows;
   --rows_left_;
+}
+
+void RowCopy::LeaveOut(uint32_t row) {
+  if (rows_left_ > 0 && row >= at_ && row < end_) changed_.insert(row);
 }
 
 CopiedRows RowCopy::TakeEarly() {

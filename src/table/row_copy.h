@@ -30,6 +30,11 @@ class ChangeLog {
   }
   // all_rows: rows of the table. When more ids have gone than half of them, changes are unknown.
   void Remove(uint32_t row, uint64_t id, uint64_t all_rows);
+  // A row that is not in memory goes.
+  void RemoveId(uint64_t id, uint64_t all_rows);
+  // A row leaves memory and stays in the table. The changes are unknown from now on: the next copy
+  // has all rows.
+  void Forget(uint32_t row);
 
   // A copy begins. all_rows: as for Remove.
   void Begin(CopyBase base, uint64_t all_rows);
@@ -55,6 +60,7 @@ class ChangeLog {
     std::vector<uint64_t> removed;
     bool known = false;
 
+    void Clear(uint32_t row);
     // Forgets the ids if they are too many, or not all of them.
     void BoundRemoved(uint64_t all_rows);
   };
@@ -94,6 +100,9 @@ class RowCopy {
   // Copies a row that is about to change, unless it has been copied or is no part of the copy.
   // keeps_stamp: the change does not stamp the row.
   void Save(uint32_t row, bool keeps_stamp);
+
+  // Leaves out a row that came to memory after the begin, with its old stamp.
+  void LeaveOut(uint32_t row);
 
   // Moves rows out: see Table::TakeRows() and TakeEarlyRows().
   CopiedRows TakeEarly();

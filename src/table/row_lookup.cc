@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "table/simd/pull_rows.h"
 #include "table/table_state.h"
@@ -73,8 +74,36 @@ constexpr size_t kAcquireBlock = 32;
 
 }  // namespace
 
+void Table::State::PullCold(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
+                            PullReport& pulled) {
+  constexpr size_t kDone = std::numeric_limits<size_t>::max();
+  RowStore::Reader reader(store, to.precision());
+  for (bool again = true; again;) {
+    again = false;
+    for (const ColdRows::Row& cold_row : FetchColdAt(ids, absent)) {
+      const size_t at = absent[cold_row.at];
+      const bool has_gone = !cold->Has(cold_row);
+      // An id given twice is in memory by now, or has left it again.
+      const uint32_t row =
+          has_gone ? index.Find(ids[at], RowIndex::Hash(ids[at])) : Warm(cold_row, now);
+      again = again || (has_gone && row == kNoRow);
+      if (row == kNoRow) continue;
+      if (at % kAgeEvery == 0) {
+        ++counts.pulled_before[std::bit_width(now - rows.header(row).recency)];
+      }
+      Touch(row, now);
+      reader.Add(row, to.row(at));
+      reader.Flush();  // The next one may send this row back to the disk.
+      ++pulled.found;
+      absent[cold_row.at] = kDone;
+    }
+    std::erase(absent, kDone);
+  }
+}
+
 void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
                               PullReport& pulled) {
+  if (cold != nullptr) PullCold(ids, to, now, pulled);
   RowStore::Reader reader(store, to.precision());
   for (size_t i = 0; i < absent.size(); ++i) {
     if (const size_t next = i + kBucketsAhead; next < absent.size()) {
@@ -86,6 +115,9 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uin
     if (row != kNoRow && HasExpired(row)) {
       Expire(row);
       row = kNoRow;
+    }
+    if (row == kNoRow && cold_rows() > 0 && cold->MayHave(ids[at])) {
+      for (const ColdRows::Row& cold_row : FetchCold({&ids[at], 1})) row = Warm(cold_row, now);
     }
     if (row != kNoRow) {
       Touch(row, now);

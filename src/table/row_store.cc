@@ -81,8 +81,7 @@ void RowStore::InitializeValues(std::span<const NewRow> rows) {
   }
 }
 
-std::span<const float> RowStore::Values(uint32_t row, std::span<float> scratch) const {
-  const std::byte* values = rows_.values(row);
+std::span<const float> RowStore::ValuesAt(const std::byte* values, std::span<float> scratch) const {
   if (format().plain()) return {reinterpret_cast<const float*>(values), format().floats()};
   DecodeRow(format(), values, scratch.data());
   return scratch.first(format().floats());

@@ -63,7 +63,11 @@ class RowStore {
 
   // Returns a row as f32, weights and then state. `scratch`: format().floats() numbers, used when
   // the row is not stored as f32.
-  std::span<const float> Values(uint32_t row, std::span<float> scratch) const;
+  std::span<const float> Values(uint32_t row, std::span<float> scratch) const {
+    return ValuesAt(rows_.values(row), scratch);
+  }
+  // The same for values that are elsewhere.
+  std::span<const float> ValuesAt(const std::byte* values, std::span<float> scratch) const;
 
   // Copies weights out in a precision. f32 to f32 is copied at once, everything else at the next
   // Flush() or earlier. Requires that added rows do not change until then.
@@ -74,8 +78,9 @@ class RowStore {
           precision_(precision),
           direct_(store.format().weights == RowPrecision::kF32 && precision == RowPrecision::kF32) {
     }
-    void Add(uint32_t row, std::byte* to) {
-      const std::byte* values = store_.rows_.values(row);
+    void Add(uint32_t row, std::byte* to) { AddValues(store_.rows_.values(row), to); }
+    // The same for values that are elsewhere.
+    void AddValues(const std::byte* values, std::byte* to) {
       if (direct_) [[likely]] {
         CopyFloats(reinterpret_cast<const float*>(values), store_.format().dim,
                    reinterpret_cast<float*>(to));

@@ -97,8 +97,9 @@ PushReport& PushReport::operator+=(const PushReport& other) {
   return *this;
 }
 
-Table::Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget)
-    : state_(std::make_unique<State>(config, seed, arena, budget)) {}
+Table::Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget,
+             ColdDisk* cold)
+    : state_(std::make_unique<State>(config, seed, arena, budget, cold)) {}
 
 Table::~Table() = default;
 
@@ -138,6 +139,7 @@ PullReport Table::PullClosed(std::span<const uint64_t> ids, EncodedRows rows, ui
     counts.found += count - s.absent.size() - s.open.size();
     fits ? s.PullNew(block, to, now, counts) : s.PullAbsent(block, to, now, counts);
   }
+  s.MaintainCold();
   counts.created = s.counts.created - created_before;
   counts.evicted = s.counts.evicted - evicted_before;
   s.counts.hits += counts.found;
@@ -153,14 +155,22 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, EncodedRows rows) {
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
   RowStore::Reader reader(s.store, rows.precision());
   uint64_t seen = 0;
+  s.absent.clear();
   s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
     if (row == kNoRow || s.HasExpired(row)) {
       std::memset(rows.row(at), 0, rows.row_bytes());
+      s.absent.push_back(at);
       return;
     }
     reader.Add(row, rows.row(at));
     ++seen;
   });
+  for (const ColdRows::Row& cold : s.FetchColdAt(ids, s.absent)) {
+    const std::byte* const values = cold.record + sizeof(RowHeader);
+    if (s.Expired(cold.header(), values)) continue;
+    reader.AddValues(values, rows.row(s.absent[cold.at]));
+    ++seen;
+  }
   reader.Flush();
   s.counts.evaluated += seen;
   s.counts.unseen += ids.size() - seen;
@@ -174,12 +184,24 @@ PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients
   SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
   RowStore::Updater updater(s.store, gradients.precision(), learning_rate, step);
   uint64_t found = 0;
+  s.absent.clear();
   s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
+    if (row == kNoRow) s.absent.push_back(at);
     if (row == kNoRow || !s.Claim(row, /*keeps_stamp=*/true)) return;
     updater.Add(row, gradients.row(at));
     ++found;
   });
   updater.Flush();
+  // Rows that have left memory since their pull.
+  const auto now = static_cast<uint32_t>(s.newest_stamp - s.stamp_origin);
+  for (const ColdRows::Row& cold : s.FetchColdAt(ids, s.absent)) {
+    const uint32_t row = s.Warm(cold, now);
+    if (row == kNoRow) continue;
+    updater.Add(row, gradients.row(s.absent[cold.at]));
+    updater.Flush();  // The next one may send this row back to the disk.
+    ++found;
+  }
+  s.MaintainCold();
   const uint64_t bad_gradients = updater.gradients_not_finite();
   const PushReport report{.updated = found - bad_gradients - updater.rows_not_finite(),
                           .missing = ids.size() - found,
@@ -192,23 +214,33 @@ PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients
   return report;
 }
 
+const Status& Table::failure() const { return state_->cold_failure; }
+
 void Table::SetClock(std::function<std::chrono::steady_clock::time_point()> clock) {
   state_->clock = std::move(clock);
 }
 
 void Table::ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const {
-  const State& s = *state_;
+  State& s = *state_;
   std::vector<float> scratch(s.store.format().floats());
-  for (uint32_t row = 0; row < s.store.carved_rows(); ++row) {
-    const RowHeader& header = s.rows.header(row);
-    if (header.recency == kFreeRecency || s.HasExpired(row)) continue;
-    const std::span<const float> values = s.store.Values(row, scratch);
+  const auto show = [&](const RowHeader& header, const std::byte* encoded) {
+    const std::span<const float> values = s.store.ValuesAt(encoded, scratch);
     visit({.id = header.id,
            .use_count = header.use_count,
            .recency = s.stamp_origin + header.recency,
            .weights = values.first(s.config.dim),
            .state = values.subspan(s.config.dim)});
+  };
+  for (uint32_t row = 0; row < s.store.carved_rows(); ++row) {
+    const RowHeader& header = s.rows.header(row);
+    if (header.recency == kFreeRecency || s.HasExpired(row)) continue;
+    show(header, s.rows.values(row));
   }
+  if (s.cold_rows() == 0) return;
+  s.cold_failure.Update(s.cold->ForEach([&](const ColdRows::Row& row) {
+    const std::byte* const values = row.record + sizeof(RowHeader);
+    if (!s.Expired(row.header(), values)) show(row.header(), values);
+  }));
 }
 
 std::vector<TensorSpec> Table::FileTensors(const TableConfig& config, uint64_t rows) {
@@ -231,12 +263,13 @@ TensorMetadata Table::FileMetadata(const TableConfig& config) {
 
 uint64_t Table::BeginCopy(CopyMemory& memory, CopyBase base) {
   State& s = *state_;
-  s.changes.Begin(base, s.index.size());
+  s.changes.Begin(base, s.all_rows());
   s.copy_stamp = s.newest_stamp + 1;
   s.copy.Begin(static_cast<uint32_t>(s.copy_stamp - s.stamp_origin), s.store.carved_rows(),
                s.index.size(), memory);
+  if (s.cold != nullptr) s.cold->BeginCopy();
   s.SetSuspects();
-  return s.index.size();
+  return s.all_rows();
 }
 
 std::optional<TableChanges> Table::changes() const {
@@ -248,23 +281,37 @@ std::optional<TableChanges> Table::changes() const {
 void Table::CopyChanges() {
   SIMURGH_CHECK(state_->changes.known());
   state_->copy.Restrict(state_->changes, state_->changes.Count());
+  // A row that has left memory makes the changes unknown.
+  if (state_->cold != nullptr) state_->cold->EndCopy();
 }
 
 CopiedRows Table::TakeRows(size_t count) {
-  CopiedRows taken = state_->copy.Take(count);
-  taken.stamp_origin = state_->stamp_origin;
-  state_->SetSuspects();
+  State& s = *state_;
+  CopiedRows taken = s.copy.Take(count);
+  if (s.cold != nullptr && taken.done) {
+    if (taken.rows == 0) {
+      const StatusOr<uint64_t> more = s.cold->TakeCopied(count, taken.blocks.emplace_back());
+      if (more.ok()) taken.rows += *more;
+      taken.failure = more.status();
+      s.cold_failure.Update(more.status());
+    }
+    taken.done = s.cold->copy_done();
+  }
+  taken.stamp_origin = s.stamp_origin;
+  s.SetSuspects();
   return taken;
 }
 
 CopiedRows Table::TakeEarlyRows() {
   CopiedRows taken = state_->copy.TakeEarly();
+  taken.done = taken.done && (state_->cold == nullptr || state_->cold->copy_done());
   taken.stamp_origin = state_->stamp_origin;
   return taken;
 }
 
 void Table::EndCopy() {
   state_->copy.End();
+  if (state_->cold != nullptr) state_->cold->EndCopy();
   if (!state_->changes.active()) state_->copy_stamp = 0;
   state_->SetSuspects();
 }
@@ -335,7 +382,8 @@ Status Table::PutRows(std::span<const std::span<const std::byte>> parts,
     }
     const uint32_t from = rows[i];
     const auto id = value(0, from, uint64_t{});
-    if (s.index.Find(id, RowIndex::Hash(id)) != kNoRow) {
+    const bool is_cold = s.cold_rows() > 0 && s.cold->MayHave(id) && !s.FetchCold({&id, 1}).empty();
+    if (is_cold || s.index.Find(id, RowIndex::Hash(id)) != kNoRow) {
       return absl::DataLossError(
           absl::StrCat("table '", s.config.name, "': id ", id, " has two rows"));
     }
@@ -360,7 +408,8 @@ Status Table::PutRows(std::span<const std::span<const std::byte>> parts,
                                               " has a number that is not finite"));
     }
   }
-  return absl::OkStatus();
+  s.MaintainCold();
+  return s.cold_failure;
 }
 
 Status Table::PutInitialRows(std::span<const uint64_t> ids, std::span<const float> weights) {
@@ -433,11 +482,20 @@ const DistinctCounter& Table::distinct_ids() const { return state_->distinct; }
 TableStats Table::stats() const {
   const State& s = *state_;
   TableStats stats = s.counts;
-  stats.rows = s.index.size();
+  stats.rows = s.all_rows();
   stats.capacity_rows = s.config.capacity_rows;
   stats.bytes =
       s.store.bytes_used() + s.index.bytes_used() + s.queue.bytes_used() + s.admission.bytes_used();
-  stats.overhead_bytes = stats.bytes - stats.rows * s.store.format().payload_bytes();
+  if (s.cold != nullptr) {
+    stats.bytes += s.cold->bytes_used();
+    stats.cold_rows = s.cold->size();
+    stats.cold_disk_bytes = s.cold->disk_bytes();
+    stats.cooled = s.cold->counts().added;
+    stats.warmed = s.cold->counts().removed;
+    stats.cold_read_bytes = s.cold->counts().read_bytes;
+    stats.cold_written_bytes = s.cold->counts().written_bytes;
+  }
+  stats.overhead_bytes = stats.bytes - s.index.size() * s.store.format().payload_bytes();
   return stats;
 }
 

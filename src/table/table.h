@@ -36,6 +36,7 @@ inline constexpr std::array<const char*, kEvictionCauses> kEvictionCauseNames = 
     "capacity", "memory", "idle_steps", "idle_time", "low_use", "small_norm"};
 
 class Arena;
+class ColdDisk;
 
 // Lifetime: the spans are valid during the visitor's call.
 struct RowContents {
@@ -52,6 +53,12 @@ struct TableStats {
   uint64_t capacity_rows = 0;
   uint64_t bytes = 0;               // Memory of rows, index, eviction queue and admission.
   uint64_t overhead_bytes = 0;      // `bytes` without weights and optimizer state.
+  uint64_t cold_rows = 0;           // Part of `rows`: on disk.
+  uint64_t cold_disk_bytes = 0;     // Segments of these rows.
+  uint64_t cooled = 0;              // Rows that left memory for the disk.
+  uint64_t warmed = 0;              // Rows that came back.
+  uint64_t cold_read_bytes = 0;     // Read from disk, of all purposes.
+  uint64_t cold_written_bytes = 0;  // Written to disk.
   uint64_t hits = 0;                // Ids of training pulls that had a row.
   uint64_t created = 0;             // Ids of training pulls that got a new row.
   uint64_t rejected_admission = 0;  // Ids of training pulls that admission denied.
@@ -133,6 +140,7 @@ struct CopiedRows {
   uint64_t stamp_origin = 0;
   uint64_t early_bytes = 0;  // 0, or all blocks: release them from the CopyMemory after use.
   bool done = false;         // There are no further rows.
+  Status failure;            // Cold rows cannot be read: the copy has failed.
 };
 
 // The rows of one table in one partition.
@@ -168,8 +176,10 @@ class Table {
   // Requires a valid config. Ignores config.capacity_bytes. seed: of initial weights and rounding.
   // budget: the table grows only as the budget grants, and a denial has the effect of a full table;
   // null: it grows to its capacity.
-  // Lifetime: `arena` and `budget` must outlive the table; `arena` must not be moved.
-  Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget = nullptr);
+  // Lifetime: `arena`, `budget` and `cold` must outlive the table; `arena` must not be moved.
+  // cold: for rows that find no room in memory; null: none.
+  Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget = nullptr,
+        ColdDisk* cold = nullptr);
   ~Table();
 
   // Takes the memory of a first row from an arena in a file; private memory is not taken ahead.
@@ -205,6 +215,9 @@ class Table {
   // the id; use each once for an id.
   PushReport Push(std::span<const uint64_t> ids, EncodedGradients gradients, float learning_rate,
                   uint64_t step);
+
+  // Returns the error that has lost rows, if there was one: no request may succeed after it.
+  const Status& failure() const;
 
   // Clock of eviction.idle_time; steady_clock unless set.
   void SetClock(std::function<std::chrono::steady_clock::time_point()> clock);

@@ -1,6 +1,9 @@
 #include "table/table_state.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
 
 #include "base/check.h"
 
@@ -20,7 +23,7 @@ constexpr uint64_t kSketchGrant = uint64_t{256} << 10;
 }  // namespace
 
 Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table_arena,
-                    MemoryBudget* memory_budget)
+                    MemoryBudget* memory_budget, ColdDisk* cold_disk)
     : config(table_config),
       arena(table_arena),
       admission(config.admission, config.name, seed),
@@ -31,8 +34,9 @@ Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table
       queue(table_arena, config.capacity_rows, RecencyOf(rows), IdsOf(rows)),
       expiry(config.eviction),
       copy(rows),
+      cold(cold_disk == nullptr ? nullptr : std::make_unique<ColdRows>(*cold_disk, rows.layout())),
       budget(memory_budget),
-      row_limit(budget == nullptr ? config.capacity_rows : 0) {
+      row_limit(budget == nullptr ? MemoryRows() : 0) {
   if (!store.format().plain()) scratch.resize(store.format().floats());
 }
 
@@ -88,14 +92,21 @@ void Table::State::Rebase() {
     queue.Add(row);
   }
   copy.Rebase(shift);
+  if (cold != nullptr) {
+    cold_failure.Update(cold->Rebase(static_cast<uint32_t>(std::min<uint64_t>(shift, UINT32_MAX))));
+  }
   SetSuspects();
 }
 
 std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
-  const RowHeader& header = rows.header(row);
+  return Expired(rows.header(row), rows.values(row));
+}
+
+std::optional<EvictionCause> Table::State::Expired(const RowHeader& header,
+                                                   const std::byte* values) const {
   return expiry.CauseOf(stamp_origin + header.recency, header.use_count, [&] {
     double sum = 0;
-    for (const float weight : store.Values(row, scratch).first(config.dim)) {
+    for (const float weight : store.ValuesAt(values, scratch).first(config.dim)) {
       sum += double{weight} * double{weight};
     }
     return sum;
@@ -132,6 +143,14 @@ bool Table::State::Acquire(uint32_t now, uint32_t& row) {
 }
 
 void Table::State::Sweep(size_t count) {
+  if (cold_rows() > 0) {
+    const auto suspects = static_cast<uint32_t>(std::min<uint64_t>(
+        std::max(expiry.live_from(), stamp_origin) - stamp_origin, kFreeRecency));
+    cold_failure.Update(cold->Scan(count, suspects, [this](const ColdRows::Row& row) {
+      const auto cause = Expired(row.header(), row.record + sizeof(RowHeader));
+      if (cause) RemoveCold(row, *cause);
+    }));
+  }
   const uint32_t end = store.carved_rows();
   for (size_t left = std::min<size_t>(count, end); left > 0; --left) {
     if (sweep_at >= end) sweep_at = 0;
@@ -142,19 +161,116 @@ void Table::State::Sweep(size_t count) {
 }
 
 bool Table::State::MakeSpace(uint32_t now) {
-  const bool by_memory = index.size() < config.capacity_rows;
-  if (by_memory && !file_full && GrowLimit()) return true;
-  if (config.when_full != WhenFull::kEvict || index.size() == 0) return false;
-  Evict(now, by_memory ? EvictionCause::kMemory : EvictionCause::kCapacity);
+  const bool evicts = config.when_full == WhenFull::kEvict && all_rows() > 0;
+  if (all_rows() >= config.capacity_rows) {
+    if (!evicts || !EvictOldest(now)) return false;
+    if (HasSpace()) return true;  // The row was in memory.
+  }
+  if (!file_full && GrowLimit()) return true;
+  if (Cool(now)) return true;
+  if (!evicts || index.size() == 0) return false;
+  Evict(now, EvictionCause::kMemory);
   return true;
 }
 
+bool Table::State::EvictOldest(uint32_t now) {
+  if (cold_rows() == 0) {
+    Evict(now, EvictionCause::kCapacity);
+    return true;
+  }
+  const StatusOr<ColdRows::Row> oldest = cold->Oldest();
+  if (!oldest.ok()) {
+    cold_failure.Update(oldest.status());
+    return false;
+  }
+  RemoveCold(*oldest, Expired(oldest->header(), oldest->record + sizeof(RowHeader))
+                          .value_or(EvictionCause::kCapacity));
+  return true;
+}
+
+bool Table::State::Cool(uint32_t now) {
+  if (cold == nullptr || index.size() == 0) return false;
+  // Their index grows outside of the grants.
+  constexpr uint64_t kColdRowsPerLook = 4096;
+  if (budget != nullptr && cold->size() % kColdRowsPerLook == 0 && !budget->AllowsColdRows()) {
+    return false;
+  }
+  const uint32_t row = queue.PopOldest(now);
+  if (rows.header(row).recency < suspect_below && Expired(row)) {
+    Remove(row, *Expired(row), /*queued=*/false);
+    return true;
+  }
+  if (!cold->Add(rows.record(row)).ok()) {
+    queue.Add(row);
+    return false;
+  }
+  if (rows.header(row).recency < copy.bound()) [[unlikely]]
+    copy.Save(row, /*keeps_stamp=*/false);
+  if (changes.active()) changes.Forget(row);
+  Leave(row, /*queued=*/false);
+  return true;
+}
+
+std::span<const ColdRows::Row> Table::State::FetchCold(std::span<const uint64_t> ids) {
+  if (cold_rows() == 0 || ids.empty()) return {};
+  StatusOr<std::span<const ColdRows::Row>> found = cold->Fetch(ids);
+  if (found.ok()) return *found;
+  cold_failure.Update(found.status());
+  return {};
+}
+
+std::span<const ColdRows::Row> Table::State::FetchColdAt(std::span<const uint64_t> ids,
+                                                         std::span<const size_t> positions) {
+  if (cold == nullptr) return {};
+  absent_ids.clear();
+  for (const size_t at : positions) absent_ids.push_back(ids[at]);
+  return FetchCold(absent_ids);
+}
+
+uint32_t Table::State::Warm(const ColdRows::Row& cold_row, uint32_t now) {
+  if (!cold->Has(cold_row)) return kNoRow;
+  const RowHeader& header = cold_row.header();
+  if (const auto cause = Expired(header, cold_row.record + sizeof(RowHeader))) {
+    RemoveCold(cold_row, *cause);
+    return kNoRow;
+  }
+  cold->Remove(cold_row);
+  const uint32_t row = Put(header, now);
+  if (row == kNoRow) {
+    cold_failure.Update(absl::ResourceExhaustedError(
+        absl::StrCat("table '", config.name,
+                     "': a cold row cannot come back: memory is full, and so is the disk of "
+                     "embedding_ps.cold_directory; free space there")));
+    return kNoRow;
+  }
+  std::memcpy(rows.values(row), cold_row.record + sizeof(RowHeader),
+              rows.layout().stride_bytes - sizeof(RowHeader));
+  copy.LeaveOut(row);
+  if (changes.active()) changes.Change(row);
+  return row;
+}
+
+void Table::State::MaintainCold() {
+  if (cold != nullptr) cold_failure.Update(cold->Maintain());
+}
+
+void Table::State::RemoveCold(const ColdRows::Row& cold_row, EvictionCause cause) {
+  const uint64_t id = cold_row.header().id;
+  if (on_evict) [[unlikely]]
+    on_evict(id, cause);
+  if (changes.active()) changes.RemoveId(id, all_rows());
+  cold->Remove(cold_row);
+  ++counts.evicted;
+  ++counts.evicted_for[static_cast<size_t>(cause)];
+}
+
 bool Table::State::GrowLimit() {
+  if (row_limit >= MemoryRows()) return false;
   // Bytes of a row with its share of index and queue.
   const uint64_t row_bytes = (uint64_t{1} << 20) / RowsIn(config, uint64_t{1} << 20) + 1;
   const uint64_t wanted =
       std::clamp(index.size() * row_bytes / 4, kMinGrant, kMaxGrant) / row_bytes;
-  const uint64_t more = std::clamp<uint64_t>(wanted, 1, config.capacity_rows - row_limit);
+  const uint64_t more = std::clamp<uint64_t>(wanted, 1, MemoryRows() - row_limit);
   const uint64_t taken =
       store.AddedMemory(more) + index.AddedMemory(more) + queue.AddedMemory(more);
   if (!Request(taken, granted_for_rows, arena.waiting_bytes())) return false;
@@ -207,12 +323,16 @@ void Table::State::Remove(uint32_t row, EvictionCause cause, bool queued) {
     on_evict(id, cause);
   if (rows.header(row).recency < copy.bound()) [[unlikely]]
     copy.Save(row, /*keeps_stamp=*/false);
-  if (changes.active()) changes.Remove(row, id, index.size());
-  index.Erase(RowIndex::Hash(id), row);
-  store.Release(row);
-  rows.header(row).use_count = static_cast<uint32_t>(queued);
+  if (changes.active()) changes.Remove(row, id, all_rows());
+  Leave(row, queued);
   ++counts.evicted;
   ++counts.evicted_for[static_cast<size_t>(cause)];
+}
+
+void Table::State::Leave(uint32_t row, bool queued) {
+  index.Erase(RowIndex::Hash(rows.header(row).id), row);
+  store.Release(row);
+  rows.header(row).use_count = static_cast<uint32_t>(queued);
 }
 
 }  // namespace simurgh

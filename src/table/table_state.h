@@ -3,10 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "table/arena.h"
+#include "table/cold_disk.h"
+#include "table/cold_rows.h"
 #include "table/eviction.h"
 #include "table/new_rows.h"
 #include "table/row_copy.h"
@@ -25,7 +29,7 @@ namespace simurgh {
 // are evicted for space only when none is free, so the queue never returns a free row.
 struct Table::State {
   State(const TableConfig& table_config, uint64_t seed, Arena& table_arena,
-        MemoryBudget* memory_budget);
+        MemoryBudget* memory_budget, ColdDisk* cold_disk);
   // Returns what is granted and not touched.
   ~State();
   State(const State&) = delete;
@@ -34,13 +38,30 @@ struct Table::State {
   // Reads the existing rows of a recency below `open_from`. Fills `open` with the positions of the
   // other existing rows, and `absent` with those of ids without a row.
   void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, uint32_t open_from);
+  // Brings cold rows of ids in `absent` back and reads them, before any row is created. Removes
+  // them from `absent`.
+  void PullCold(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
   // Handles the ids in `absent` one by one, and creates rows where admission and space allow.
   void PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
   // Returns whether `rows_more` rows can be created without evicting or rejecting any.
   bool CanCreateAll(size_t rows_more) const {
     return index.size() + rows_more <= row_limit && !file_full && !expiry.active() &&
-           admission.always();
+           admission.always() && cold_rows() == 0;
   }
+  // Cold rows, whose ids are absent in memory. Without a disk there are none.
+  uint64_t cold_rows() const { return cold == nullptr ? 0 : cold->size(); }
+  uint64_t all_rows() const { return index.size() + cold_rows(); }
+  // Fetches the cold rows of ids. Empty after an error, which is the cold_failure from then on.
+  std::span<const ColdRows::Row> FetchCold(std::span<const uint64_t> ids);
+  // The same for those at some positions; Row::at is an index of `positions`.
+  std::span<const ColdRows::Row> FetchColdAt(std::span<const uint64_t> ids,
+                                             std::span<const size_t> positions);
+  // Brings a fetched row back to memory and returns its number. Returns kNoRow if it has gone or
+  // expired meanwhile, or if memory and disk are full; it is lost then.
+  uint32_t Warm(const ColdRows::Row& cold_row, uint32_t now);
+  // Call after each request.
+  void MaintainCold();
+
   // Does what PullAbsent() does, in batches. Requires CanCreateAll(ids.size()) and at most
   // BatchLookup::kBlock ids.
   void PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
@@ -56,6 +77,7 @@ struct Table::State {
     return rows.header(row).recency < suspect_below && Expired(row).has_value();
   }
   std::optional<EvictionCause> Expired(uint32_t row) const;
+  std::optional<EvictionCause> Expired(const RowHeader& header, const std::byte* values) const;
   // Returns !HasExpired(row). Requires that a pull or push is about to change the row: a copy in
   // progress gets it first, and the change is noted. keeps_stamp: see RowCopy::Save().
   bool Claim(uint32_t row, bool keeps_stamp) {
@@ -95,6 +117,13 @@ struct Table::State {
   // Examines the next `count` rows and removes expired ones.
   void Sweep(size_t count);
 
+  // Most rows in memory.
+  uint64_t MemoryRows() const {
+    return cold == nullptr || config.memory_rows == 0
+               ? config.capacity_rows
+               : std::min(config.memory_rows, config.capacity_rows);
+  }
+
   uint64_t EvictedForSpace() const {
     return counts.evicted_for[static_cast<size_t>(EvictionCause::kCapacity)] +
            counts.evicted_for[static_cast<size_t>(EvictionCause::kMemory)];
@@ -111,6 +140,8 @@ struct Table::State {
   Expiry expiry;
   RowCopy copy;
   ChangeLog changes;
+  std::unique_ptr<ColdRows> cold;  // Null without a disk.
+  Status cold_failure;             // Rows are lost.
   std::function<Expiry::Clock::time_point()> clock = Expiry::Clock::now;
   std::function<void(uint64_t id, EvictionCause)> on_evict;  // Called before the row is released.
   DistinctCounter distinct;
@@ -123,6 +154,7 @@ struct Table::State {
   // Positions in a request, of PullPresent(); kept to reuse their memory.
   std::vector<size_t> absent;
   std::vector<size_t> open;
+  std::vector<uint64_t> absent_ids;
 
   MemoryBudget* const budget;
   uint64_t row_limit;         // Capacity, or less while the budget has not granted more.
@@ -133,7 +165,7 @@ struct Table::State {
   void Rebase();
   // Free rows have committed memory even when the file system is full.
   bool HasSpace() {
-    return index.size() < row_limit &&
+    return index.size() < row_limit && all_rows() < config.capacity_rows &&
            (!file_full || index.size() < store.carved_rows() || CommitOne());
   }
   bool CommitOne() {
@@ -145,7 +177,14 @@ struct Table::State {
   bool GrowLimit();
   bool Request(uint64_t bytes, uint64_t& granted, uint64_t waiting);
   void Evict(uint32_t now, EvictionCause cause);
+  // Evicts the least recently used row, cold or not. Returns false after an error of the disk.
+  bool EvictOldest(uint32_t now);
+  // Moves the least recently used row to the disk. Returns false if the disk takes none.
+  bool Cool(uint32_t now);
   void Remove(uint32_t row, EvictionCause cause, bool queued);
+  void RemoveCold(const ColdRows::Row& cold_row, EvictionCause cause);
+  // Takes a row out of memory.
+  void Leave(uint32_t row, bool queued);
 
   uint32_t sweep_at = 0;
   uint64_t granted_for_rows = 0;  // Bytes granted and not known to be touched.

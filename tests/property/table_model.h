@@ -73,6 +73,7 @@ class TableModel {
       }
       ReadAndTouch(ids[i], stamp, &expected[i * config_.dim]);
     }
+    ReplayExpiries();
     if (replayed_ != evicted_.size()) FAIL("more was evicted than room was needed");
     report.evicted += evicted.size();
     return expected;
@@ -90,6 +91,14 @@ class TableModel {
       ++report.found;
     }
     return expected;
+  }
+
+  // Replays the evictions of a push: cold rows that come back drive expired ones out of memory.
+  void ReplayPush(const std::vector<Eviction>& evicted) {
+    evicted_ = evicted;
+    replayed_ = 0;
+    ReplayExpiries();
+    if (replayed_ != evicted_.size()) FAIL("a push has evicted a row that had not expired");
   }
 
   void Push(const std::vector<uint64_t>& ids, const std::vector<float>& gradients,
@@ -138,6 +147,7 @@ class TableModel {
     REQUIRE(stats.evicted_for == evicted_for_);
     // At most 24 bytes per row besides the record, plus a constant.
     constexpr uint64_t kFixed = uint64_t{256} << 10;
+    if (config_.memory_rows > 0) return;  // Buffers of the disk.
     REQUIRE(stats.bytes <=
             max_rows_ * (RowLayout(format_).stride_bytes + 24) + kFixed + admission_.bytes_used());
   }
@@ -223,6 +233,7 @@ class TableModel {
     if (NextIsNow()) {
       if (rows_.size() < config_.capacity_rows) FAIL("evicted a row although there was room");
       ReplayNext();
+      ReplayExpiries();  // An expired row made room in memory.
     }
     if (rows_.size() < config_.capacity_rows) return true;
     if (config_.when_full == WhenFull::kEvict) FAIL("a row is missing without an eviction");
@@ -241,7 +252,9 @@ class TableModel {
   // A row evicted for space is exactly the oldest of up to 64. Of more it is among the oldest
   // twentieth, or younger than the oldest by at most 1/64 of its age: rows of nearly equal age are
   // evicted in any order.
+  // Cold rows that a push has called back are taken for newer.
   void CheckRecency(uint64_t stamp) {
+    if (config_.memory_rows > 0) return;
     const uint64_t oldest = with_stamp_.begin()->first;
     const uint64_t newest = with_stamp_.rbegin()->first;
     if (rows_.size() > 64 && (stamp - oldest) * 64 <= newest - oldest) return;

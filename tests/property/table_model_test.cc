@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "table/partition.h"
 #include "table/table_state.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
@@ -51,9 +52,10 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 // A partition with its model, and a trainer that drives both.
 class Comparison {
  public:
-  Comparison(const std::vector<TableConfig>& configs, uint64_t seed)
+  Comparison(const std::vector<TableConfig>& configs, uint64_t seed,
+             const PartitionMemory& memory = {})
       : configs_(configs), random_(seed), evictions_(configs.size()) {
-    partition_ = Partition::Create(configs, seed).value();
+    partition_ = Partition::Create(configs, seed, nullptr, memory).value();
     for (size_t i = 0; i < configs.size(); ++i) {
       models_.emplace_back(configs[i], seed);
       evictions_[i].Attach(partition_->table(i));
@@ -188,6 +190,7 @@ class Comparison {
       groups.push_back({request.tables[i], rate, request.ids[i], Values(request, i)});
     }
     const StepId step_id{run_, 0, pushed_steps_++};
+    for (EvictionRecorder& evictions : evictions_) evictions.rows.clear();
     const auto report = testing::PushWhole(*partition_, step_id, groups);
     REQUIRE(report.ok());
     PushReport expected;
@@ -195,6 +198,7 @@ class Comparison {
       models_[groups[i].table].Push(request.ids[i], request.values[i], groups[i].learning_rate,
                                     step_id.step, expected);
     }
+    for (size_t i = 0; i < models_.size(); ++i) models_[i].ReplayPush(evictions_[i].rows);
     REQUIRE(report->updated == expected.updated);
     REQUIRE(report->missing == expected.missing);
     REQUIRE_FALSE(report->repeated);
@@ -264,30 +268,57 @@ TableConfig Refusing(TableConfig config) {
   return config;
 }
 
+// Tables of every kind.
+std::vector<TableConfig> Configs(uint64_t capacity) {
+  using Kind = SparseOptimizerConfig::Kind;
+  return {Config("adagrad", 5, capacity, {.kind = Kind::kAdagrad}),
+          Config("row-wise", 16, capacity, {.kind = Kind::kAdagrad, .row_wise = true},
+                 RowPrecision::kF16),
+          Gated(Config("sgd", 3, capacity + 1, {.kind = Kind::kSgd})),
+          Config("adam", 9, capacity, {.kind = Kind::kAdam, .max_gradient_norm = 0.5F}),
+          Config("bf16 adam", 7, capacity, {.kind = Kind::kAdam}, RowPrecision::kBf16),
+          Refusing(With(Config("idle", 4, capacity, {.kind = Kind::kAdagrad}), {.idle_steps = 40})),
+          With(Config("rules", 6, capacity, {.kind = Kind::kAdagrad}, RowPrecision::kBf16),
+               {.idle_steps = 300,
+                .low_use = {.below = 3, .idle_steps = 60},
+                .small_norm = {.below = 0.05F, .idle_steps = 15}}),
+          Refusing(Gated(With(Config("all", 8, capacity / 2 + 1, {.kind = Kind::kFtrl}),
+                              {.idle_steps = 200,
+                               .low_use = {.below = 4, .idle_steps = 50},
+                               .small_norm = {.below = 0.02F, .idle_steps = 25}})))};
+}
+
 TEST_CASE("a partition agrees with plain maps over millions of operations") {
   const uint64_t seed = TestSeed();
   std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";
   const uint64_t capacity = GENERATE(1, 2, 7, 64, 65, 1000, 5000, 20'000, 200'000);
   INFO("seed " << seed << ", capacity " << capacity);
-  using Kind = SparseOptimizerConfig::Kind;
-  Comparison comparison(
-      {Config("adagrad", 5, capacity, {.kind = Kind::kAdagrad}),
-       Config("row-wise", 16, capacity, {.kind = Kind::kAdagrad, .row_wise = true},
-              RowPrecision::kF16),
-       Gated(Config("sgd", 3, capacity + 1, {.kind = Kind::kSgd})),
-       Config("adam", 9, capacity, {.kind = Kind::kAdam, .max_gradient_norm = 0.5F}),
-       Config("bf16 adam", 7, capacity, {.kind = Kind::kAdam}, RowPrecision::kBf16),
-       Refusing(With(Config("idle", 4, capacity, {.kind = Kind::kAdagrad}), {.idle_steps = 40})),
-       With(Config("rules", 6, capacity, {.kind = Kind::kAdagrad}, RowPrecision::kBf16),
-            {.idle_steps = 300,
-             .low_use = {.below = 3, .idle_steps = 60},
-             .small_norm = {.below = 0.05F, .idle_steps = 15}}),
-       Refusing(Gated(With(Config("all", 8, capacity / 2 + 1, {.kind = Kind::kFtrl}),
-                           {.idle_steps = 200,
-                            .low_use = {.below = 4, .idle_steps = 50},
-                            .small_norm = {.below = 0.02F, .idle_steps = 25}})))},
-      seed + capacity);
+  Comparison comparison(Configs(capacity), seed + capacity);
   comparison.Run(1'000'000);
+}
+
+TEST_CASE("a partition with cold rows agrees with plain maps") {
+  const uint64_t seed = TestSeed();
+  std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";
+  const uint64_t capacity = GENERATE(2, 7, 65, 1000, 20'000);
+  const uint64_t memory = GENERATE(1, 3, 64, 2000);
+  // Rows of every capacity fill many of the small segments.
+  const uint64_t segment_bytes = GENERATE(uint64_t{128} << 10, uint64_t{8} << 20);
+  if (memory >= capacity) return;
+  INFO("seed " << seed << ", capacity " << capacity << ", in memory " << memory);
+  std::vector<TableConfig> configs = Configs(capacity);
+  for (const TableConfig& config : Configs(capacity)) {
+    configs.push_back(config);
+    configs.back().capacity_rows = 4 * capacity + 2;  // All ids have room.
+  }
+  for (TableConfig& config : configs) config.memory_rows = memory;
+  const TemporaryFolder folder;
+  Comparison comparison(configs, seed + capacity,
+                        {.arena_directory = {},
+                         .numa_node = {},
+                         .cold_directory = folder.path(),
+                         .cold_segment_bytes = segment_bytes});
+  comparison.Run(300'000);
 }
 
 }  // namespace

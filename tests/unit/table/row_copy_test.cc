@@ -13,9 +13,11 @@
 
 #include "base/random.h"
 #include "table/arena.h"
+#include "table/cold_disk.h"
 #include "table/memory_budget.h"
 #include "table/partition.h"
 #include "table/table.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/table/copied_rows.h"
 #include "tests/unit/table/whole_requests.h"
 
@@ -24,6 +26,7 @@ namespace {
 
 using Kind = SparseOptimizerConfig::Kind;
 
+constexpr uint64_t kSegmentBytes = uint64_t{128} << 10;
 constexpr uint32_t kDim = 5;  // Odd: 16-bit parts have padding.
 
 TableConfig Config(RowPrecision precision, Kind kind, uint64_t capacity_rows) {
@@ -54,6 +57,8 @@ std::vector<Case> Cases() {
       {"all rules", Config(RowPrecision::kBf16, Kind::kAdagrad, 400)},
       {"idle time", Config(RowPrecision::kF32, Kind::kAdagrad, 400)},
       {"refusing, with admission", Config(RowPrecision::kF32, Kind::kFtrl, 200)},
+      {"most rows cold", Config(RowPrecision::kF32, Kind::kAdagrad, 3'000)},
+      {"few rows cold, bf16", Config(RowPrecision::kBf16, Kind::kAdam, 3'000)},
   };
   cases[5].config.eviction.idle_steps = 6;
   cases[6].config.eviction = {.idle_steps = 30,
@@ -63,16 +68,20 @@ std::vector<Case> Cases() {
   cases[8].config.when_full = WhenFull::kRefuse;
   cases[8].config.admission = {
       .kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 2, .sketch_width = 16};
+  cases[9].config.memory_rows = 20;
+  cases[10].config.memory_rows = 250;
   return cases;
 }
 
-// A table with a copy in progress, and one that trains alike without copies.
+// A table with a copy in progress, and one that trains alike without copies and without cold rows.
 class Training {
  public:
   Training(const TableConfig& config, uint64_t seed)
       : config_(config), random_(seed), arena_(Arena::Create(ArenaBytes()).value()) {
+    if (config.memory_rows > 0) disk_ = ColdDisk::Create(folder_.path(), kSegmentBytes).value();
     for (const auto& table : {&table_, &control_}) {
-      *table = std::make_unique<Table>(config, 7, arena_);
+      ColdDisk* const disk = table == &table_ ? disk_.get() : nullptr;
+      *table = std::make_unique<Table>(config, 7, arena_, nullptr, disk);
       (*table)->SetClock([this] { return now_; });
     }
   }
@@ -203,6 +212,8 @@ class Training {
   Random random_;
   Arena arena_;
   CopyMemory memory_{/*limit_bytes=*/0};
+  const TemporaryFolder folder_;
+  std::unique_ptr<ColdDisk> disk_;  // Null unless the table has cold rows.
   std::unique_ptr<Table> table_;
   std::unique_ptr<Table> control_;
   uint64_t stamp_ = 0;

@@ -1,0 +1,182 @@
+#include "table/cold_disk.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+#include "base/file_descriptor.h"
+
+namespace simurgh {
+namespace {
+
+constexpr unsigned kReadsInFlight = 128;
+
+Status SystemError(const std::string& what, int error) {
+  const absl::StatusCode code = error == ENOSPC || error == EDQUOT
+                                    ? absl::StatusCode::kResourceExhausted
+                                    : absl::ErrnoToStatusCode(error);
+  return Status(code, absl::StrCat(what, ": ", std::string(strerror(error))));
+}
+
+// Makes a file without a name. is_direct: whether it has O_DIRECT.
+StatusOr<FileDescriptor> MakeFile(const std::string& directory, bool& is_direct) {
+  for (const int direct : {O_DIRECT, 0}) {
+    is_direct = direct != 0;
+    const int file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | direct, 0600);
+    if (file >= 0) return FileDescriptor(file);
+    if (errno == EINVAL) continue;  // No O_DIRECT.
+    if (errno != EOPNOTSUPP && errno != EISDIR) return SystemError(directory, errno);
+    std::string name = directory + "/cold-XXXXXX";  // No O_TMPFILE.
+    const int named = ::mkostemp(name.data(), O_CLOEXEC | direct);
+    if (named >= 0) {
+      ::unlink(name.c_str());
+      return FileDescriptor(named);
+    }
+    if (errno != EINVAL) return SystemError(directory, errno);
+  }
+  return SystemError(directory, EINVAL);
+}
+
+class SystemFile : public ColdDisk {
+ public:
+  SystemFile(FileDescriptor file, std::string directory, bool is_direct, uint64_t segment_bytes,
+             bool by_ring)
+      : ColdDisk(segment_bytes),
+        file_(std::move(file)),
+        directory_(std::move(directory)),
+        is_direct_(is_direct) {
+    io_uring ring;
+    if (by_ring && io_uring_queue_init(kReadsInFlight, &ring, 0) == 0) ring_ = ring;
+  }
+  ~SystemFile() override {
+    if (ring_) io_uring_queue_exit(&*ring_);
+  }
+
+  Status Write(uint64_t offset, std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = ::pwrite(file_.number(), bytes.data(), bytes.size(), offset);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return SystemError(directory_, errno);
+      bytes = bytes.subspan(written);
+      offset += written;
+    }
+    return absl::OkStatus();
+  }
+
+  Status Read(std::span<const Part> parts) override {
+    return ring_ ? ReadByRing(parts) : ReadByCalls(parts);
+  }
+
+  std::string Method() const override {
+    return absl::StrCat(ring_ ? "io_uring" : "pread", is_direct_ ? ", O_DIRECT" : "");
+  }
+
+ private:
+  Status Extend(uint64_t offset) override {
+    // Reserves the space, so that a write does not find the disk full.
+    if (::fallocate(file_.number(), 0, offset, segment_bytes()) == 0) return absl::OkStatus();
+    if (errno != EOPNOTSUPP) return SystemError(directory_, errno);
+    if (::ftruncate(file_.number(), offset + segment_bytes()) == 0) return absl::OkStatus();
+    return SystemError(directory_, errno);
+  }
+
+  Status ReadError(int error) const {
+    return absl::DataLossError(
+        absl::StrCat("cannot read cold rows in ", directory_, ": ", std::string(strerror(error))));
+  }
+
+  // Reads a part by single calls.
+  Status ReadOne(Part part) {
+    while (!part.to.empty()) {
+      const ssize_t got = ::pread(file_.number(), part.to.data(), part.to.size(), part.offset);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ReadError(errno);
+      if (got == 0) return absl::DataLossError(absl::StrCat(directory_, ": the file is too short"));
+      part.to = part.to.subspan(got);
+      part.offset += got;
+    }
+    return absl::OkStatus();
+  }
+
+  Status ReadByCalls(std::span<const Part> parts) {
+    // The system begins all reads. Without O_DIRECT only: it reads into its cache.
+    if (!is_direct_ && parts.size() > 1) {
+      for (const Part& part : parts) {
+        ::posix_fadvise(file_.number(), part.offset, part.to.size(), POSIX_FADV_WILLNEED);
+      }
+    }
+    for (const Part& part : parts) SIMURGH_RETURN_IF_ERROR(ReadOne(part));
+    return absl::OkStatus();
+  }
+
+  Status ReadByRing(std::span<const Part> parts) {
+    Status result;
+    size_t begun = 0;
+    size_t in_flight = 0;
+    // After an error, the reads in flight still write to their memory.
+    while (in_flight > 0 || (begun < parts.size() && result.ok())) {
+      while (begun < parts.size() && in_flight < kReadsInFlight && result.ok()) {
+        io_uring_sqe* const entry = io_uring_get_sqe(&*ring_);
+        if (entry == nullptr) break;
+        const Part& part = parts[begun];
+        io_uring_prep_read(entry, file_.number(), part.to.data(), part.to.size(), part.offset);
+        io_uring_sqe_set_data64(entry, begun++);
+        ++in_flight;
+      }
+      const int submitted = io_uring_submit_and_wait(&*ring_, 1);
+      const bool may_repeat =
+          submitted >= 0 || submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY;
+      SIMURGH_CHECK(may_repeat) << "io_uring: " << strerror(-submitted);
+      io_uring_cqe* done = nullptr;
+      while (in_flight > 0 && io_uring_peek_cqe(&*ring_, &done) == 0) {
+        Part part = parts[io_uring_cqe_get_data64(done)];
+        const int got = done->res;
+        io_uring_cqe_seen(&*ring_, done);
+        --in_flight;
+        if (got < 0 && got != -EINTR && got != -EAGAIN) {
+          result.Update(ReadError(-got));
+        } else if (got < static_cast<int>(part.to.size())) {
+          const size_t read = got < 0 ? 0 : got;
+          result.Update(ReadOne({part.offset + read, part.to.subspan(read)}));
+        }
+      }
+    }
+    return result;
+  }
+
+  const FileDescriptor file_;
+  const std::string directory_;
+  const bool is_direct_;
+  std::optional<io_uring> ring_;  // Unset where the system refuses it.
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ColdDisk>> ColdDisk::Create(const std::string& directory,
+                                                     uint64_t segment_bytes, bool by_ring) {
+  bool is_direct = false;
+  SIMURGH_ASSIGN_OR_RETURN(FileDescriptor file, MakeFile(directory, is_direct));
+  return std::make_unique<SystemFile>(std::move(file), directory, is_direct, segment_bytes,
+                                      by_ring);
+}
+
+StatusOr<uint64_t> ColdDisk::Allocate() {
+  if (!free_.empty()) {
+    const uint64_t offset = free_.back();
+    free_.pop_back();
+    return offset;
+  }
+  SIMURGH_RETURN_IF_ERROR(Extend(end_));
+  return std::exchange(end_, end_ + segment_bytes_);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace simurgh {
+
+// The file of a partition's cold rows. It has no name, so it goes with the process, whatever ends
+// it, and several servers may use one folder.
+//
+// Threads: one owner.
+class ColdDisk {
+ public:
+  static constexpr uint64_t kSegmentBytes = uint64_t{8} << 20;
+  // Offsets, sizes and memory of reads and writes are multiples of this.
+  static constexpr uint64_t kAlignment = 4096;
+
+  struct Part {
+    uint64_t offset;
+    std::span<std::byte> to;
+  };
+
+  // Reads through io_uring, with O_DIRECT where the file system has it; by single calls where the
+  // system refuses io_uring.
+  // Errors: of making a file in the folder, naming it.
+  // segment_bytes: a multiple of 32 times the alignment. by_ring: false: reads by single calls.
+  static StatusOr<std::unique_ptr<ColdDisk>> Create(const std::string& directory,
+                                                    uint64_t segment_bytes = kSegmentBytes,
+                                                    bool by_ring = true);
+  explicit ColdDisk(uint64_t segment_bytes) : segment_bytes_(segment_bytes) {}
+  virtual ~ColdDisk() = default;
+
+  uint64_t segment_bytes() const { return segment_bytes_; }
+
+  // Returns the offset of a free segment. Errors: RESOURCE_EXHAUSTED if the disk is full.
+  virtual StatusOr<uint64_t> Allocate();
+  // The segment's space serves the next segments.
+  void Free(uint64_t offset) { free_.push_back(offset); }
+
+  // Errors: of the system.
+  virtual Status Write(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  // Reads all parts, many at a time. Errors: DATA_LOSS.
+  virtual Status Read(std::span<const Part> parts) = 0;
+  // How it reads, for the log.
+  virtual std::string Method() const = 0;
+
+ private:
+  // Extends the file by a segment. Errors: of Allocate().
+  virtual Status Extend(uint64_t offset) = 0;
+
+  const uint64_t segment_bytes_;
+  uint64_t end_ = 0;
+  std::vector<uint64_t> free_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,439 @@
+#include "table/cold_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "table/row_index.h"
+
+namespace simurgh {
+namespace {
+
+using Checksum = uint32_t;
+
+// Neighbours that are written anew together.
+constexpr size_t kMaxWindow = 8;
+
+constexpr uint64_t RoundDown(uint64_t bytes) {
+  return bytes / ColdDisk::kAlignment * ColdDisk::kAlignment;
+}
+constexpr uint64_t RoundUp(uint64_t bytes) { return RoundDown(bytes + ColdDisk::kAlignment - 1); }
+
+// Makes the buffer hold `bytes`, aligned for the disk. Its content is lost.
+void Reserve(AlignedBuffer& buffer, uint64_t bytes) {
+  if (buffer.size() >= bytes) return;
+  bytes = RoundUp(bytes);
+  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(ColdDisk::kAlignment, bytes));
+  SIMURGH_CHECK(memory != nullptr);
+  std::memset(memory, 0, bytes);
+  buffer = AlignedBuffer(memory, bytes, [](std::byte* data) { std::free(data); });
+}
+
+Checksum ChecksumOf(const std::byte* record, uint64_t bytes, uint32_t place) {
+  const std::string_view text(reinterpret_cast<const char*>(record), bytes);
+  return static_cast<Checksum>(HashBytes(text, place));
+}
+
+RowHeader HeaderOf(const std::byte* record) {
+  RowHeader header;
+  std::memcpy(&header, record, sizeof(header));
+  return header;
+}
+
+}  // namespace
+
+ColdRows::ColdRows(ColdDisk& disk, const RowLayout& layout)
+    : disk_(disk),
+      stride_bytes_(layout.stride_bytes),
+      record_bytes_(stride_bytes_ + sizeof(Checksum)),
+      block_bytes_(disk.segment_bytes() / kBlocks),
+      per_block_(static_cast<uint32_t>(block_bytes_ / record_bytes_)),
+      per_segment_(per_block_ * static_cast<uint32_t>(kBlocks)) {
+  SIMURGH_CHECK(per_block_ > 0) << stride_bytes_;
+}
+
+uint64_t ColdRows::bytes_used() const {
+  const uint64_t of_segment = sizeof(Segment) + (per_segment_ / 64 + 1) * sizeof(uint64_t);
+  return index_.bytes_used() + segments_.size() * of_segment + writer_.block.size() +
+         fetched_.size() + block_.size();
+}
+
+bool ColdRows::IsUnwritten(uint32_t segment, uint32_t record) const {
+  if (segment != writer_.segment) return false;
+  const uint32_t filled = segments_[segment].filled;
+  return filled % per_block_ != 0 && record / per_block_ == filled / per_block_;
+}
+
+StatusOr<uint32_t> ColdRows::NewSegment() {
+  const bool adds = unused_.empty();
+  if (adds && (segments_.size() + 1) * per_segment_ > UINT32_MAX - 1) {
+    return absl::ResourceExhaustedError("a table has at most 2^32 cold rows in a partition");
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t offset, disk_.Allocate());
+  const auto number = adds ? static_cast<uint32_t>(segments_.size()) : unused_.back();
+  adds ? void(segments_.emplace_back()) : unused_.pop_back();
+  segments_[number] = {.offset = offset, .bits = std::vector<uint64_t>(per_segment_ / 64 + 1)};
+  return number;
+}
+
+void ColdRows::FreeSegment(uint32_t segment) {
+  disk_.Free(segments_[segment].offset);
+  unused_.push_back(segment);
+}
+
+Status ColdRows::Append(Writer& writer, const std::byte* record) {
+  Segment& segment = segments_[writer.segment];
+  const uint32_t number = segment.filled;
+  Reserve(writer.block, block_bytes_);
+  std::byte* const to = writer.block.data() + number % per_block_ * record_bytes_;
+  std::memcpy(to, record, stride_bytes_);
+  const Checksum checksum = ChecksumOf(to, stride_bytes_, PlaceOf(writer.segment, number));
+  std::memcpy(to + stride_bytes_, &checksum, sizeof(checksum));
+  ++segment.filled;
+  if (segment.filled % per_block_ == 0) {
+    if (Status written = WriteBlock(writer); !written.ok()) {
+      --segment.filled;
+      return written;
+    }
+  }
+  segment.oldest = std::min(segment.oldest, HeaderOf(record).recency);
+  segment.bits[number / 64] |= uint64_t{1} << (number % 64);
+  ++segment.live;
+  return absl::OkStatus();
+}
+
+Status ColdRows::WriteBlock(Writer& writer) {
+  const Segment& segment = segments_[writer.segment];
+  const uint64_t offset = segment.offset + (segment.filled - 1) / per_block_ * block_bytes_;
+  SIMURGH_RETURN_IF_ERROR(disk_.Write(offset, writer.block.bytes().first(block_bytes_)));
+  counts_.written_bytes += block_bytes_;
+  return absl::OkStatus();
+}
+
+Status ColdRows::Add(const std::byte* record) {
+  if (!writer_.is_open() || segments_[writer_.segment].filled == per_segment_) {
+    SIMURGH_ASSIGN_OR_RETURN(writer_.segment, NewSegment());
+    order_.push_back(writer_.segment);
+  }
+  const uint32_t number = segments_[writer_.segment].filled;
+  SIMURGH_RETURN_IF_ERROR(Append(writer_, record));
+  index_.Insert(RowIndex::Hash(HeaderOf(record).id), PlaceOf(writer_.segment, number));
+  ++counts_.added;
+  return absl::OkStatus();
+}
+
+Status ColdRows::Check(std::byte* record, const Segment& segment, uint32_t place) const {
+  Checksum stored;
+  std::memcpy(&stored, record + stride_bytes_, sizeof(stored));
+  if (stored != ChecksumOf(record, stride_bytes_, place)) {
+    return absl::DataLossError(
+        "a cold row on disk has a wrong checksum: the disk has lost or changed data");
+  }
+  auto& header = *reinterpret_cast<RowHeader*>(record);
+  header.recency -= std::min(header.recency, segment.shift);
+  return absl::OkStatus();
+}
+
+Status ColdRows::ReadFound() {
+  parts_.clear();
+  uint64_t bytes = 0;
+  const auto range_of = [&](const Row& row) {
+    const uint64_t begin = OffsetOf(segments_[row.place / per_segment_], row.place % per_segment_);
+    return std::pair(RoundDown(begin), RoundUp(begin + record_bytes_));
+  };
+  for (const Row& row : found_) {
+    const auto [begin, end] = range_of(row);
+    bytes += end - begin;
+  }
+  Reserve(fetched_, bytes);
+  std::byte* to = fetched_.data();
+  for (Row& row : found_) {
+    const uint32_t segment = row.place / per_segment_;
+    const uint32_t record = row.place % per_segment_;
+    const auto [begin, end] = range_of(row);
+    row.record = to + (OffsetOf(segments_[segment], record) - begin);
+    if (IsUnwritten(segment, record)) {
+      std::memcpy(row.record, writer_.block.data() + record % per_block_ * record_bytes_,
+                  record_bytes_);
+    } else {
+      parts_.push_back({begin, {to, end - begin}});
+      counts_.read_bytes += end - begin;
+    }
+    to += end - begin;
+  }
+  SIMURGH_RETURN_IF_ERROR(disk_.Read(parts_));
+  for (const Row& row : found_) {
+    SIMURGH_RETURN_IF_ERROR(Check(row.record, segments_[row.place / per_segment_], row.place));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::span<const ColdRows::Row>> ColdRows::Fetch(std::span<const uint64_t> ids) {
+  constexpr size_t kAhead = 16;
+  found_.clear();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < ids.size()) index_.Prefetch(RowIndex::Hash(ids[i + kAhead]));
+    index_.ForEach(RowIndex::Hash(ids[i]),
+                   [&](uint32_t place) { found_.push_back({i, place, nullptr}); });
+  }
+  SIMURGH_RETURN_IF_ERROR(ReadFound());
+  std::erase_if(found_, [&](const Row& row) { return row.header().id != ids[row.at]; });
+  counts_.fetched += found_.size();
+  return std::span<const Row>(found_);
+}
+
+bool ColdRows::MayHave(uint64_t id) const {
+  bool may = false;
+  index_.ForEach(RowIndex::Hash(id), [&](uint32_t) { may = true; });
+  return may;
+}
+
+bool ColdRows::Has(const Row& row) const {
+  return segments_[row.place / per_segment_].is_live(row.place % per_segment_);
+}
+
+void ColdRows::Remove(const Row& row) {
+  Segment& segment = segments_[row.place / per_segment_];
+  const uint32_t record = row.place % per_segment_;
+  SIMURGH_CHECK(segment.is_live(record));
+  segment.bits[record / 64] &= ~(uint64_t{1} << (record % 64));
+  --segment.live;
+  has_empty_ = has_empty_ || segment.live == 0;
+  index_.Erase(RowIndex::Hash(row.header().id), row.place);
+  ++counts_.removed;
+}
+
+StatusOr<ColdRows::Row> ColdRows::Oldest() {
+  for (const uint32_t number : order_) {
+    const Segment& segment = segments_[number];
+    if (segment.live == 0) continue;
+    size_t word = 0;
+    while (segment.bits[word] == 0) ++word;
+    const auto record = static_cast<uint32_t>(word * 64 + std::countr_zero(segment.bits[word]));
+    const uint32_t block = record / per_block_;
+    if (oldest_.segment != number || oldest_.block != block || record >= oldest_.filled) {
+      SIMURGH_RETURN_IF_ERROR(ReadBlock(number, block, segment.filled, segment.bits));
+      std::swap(oldest_.records, block_);
+      oldest_.segment = number;
+      oldest_.block = block;
+      oldest_.filled = segment.filled;
+    }
+    return Row{0, PlaceOf(number, record),
+               oldest_.records.data() + record % per_block_ * record_bytes_};
+  }
+  return absl::InternalError("there is no cold row");
+}
+
+Status ColdRows::ReadBlock(uint32_t segment, uint32_t block, uint32_t filled,
+                           const std::vector<uint64_t>& bits) {
+  Reserve(block_, block_bytes_);
+  const uint32_t first = block * per_block_;
+  if (IsUnwritten(segment, first)) {
+    std::memcpy(block_.data(), writer_.block.data(), block_bytes_);
+  } else {
+    const ColdDisk::Part part = {segments_[segment].offset + block * block_bytes_,
+                                 block_.bytes().first(block_bytes_)};
+    SIMURGH_RETURN_IF_ERROR(disk_.Read({&part, 1}));
+    counts_.read_bytes += block_bytes_;
+  }
+  for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
+    if ((bits[i / 64] >> (i % 64) & 1) == 0) continue;
+    SIMURGH_RETURN_IF_ERROR(Check(block_.data() + (i - first) * record_bytes_, segments_[segment],
+                                  PlaceOf(segment, i)));
+  }
+  return absl::OkStatus();
+}
+
+void ColdRows::VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
+                          const std::vector<uint64_t>& bits,
+                          absl::FunctionRef<void(const Row&)> visit) {
+  const uint32_t first = block * per_block_;
+  for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
+    if ((bits[i / 64] >> (i % 64) & 1) == 0) continue;
+    visit({0, PlaceOf(segment, i), block_.data() + (i - first) * record_bytes_});
+  }
+}
+
+Status ColdRows::Scan(size_t count, uint32_t recency, absl::FunctionRef<void(const Row&)> visit) {
+  // A segment that has nothing to find costs little.
+  for (size_t looked = 0; looked < order_.size(); ++looked) {
+    if (scan_segment_ >= order_.size()) scan_segment_ = 0;
+    const uint32_t number = order_[scan_segment_];
+    const Segment& segment = segments_[number];
+    const uint32_t oldest = segment.oldest - std::min(segment.oldest, segment.shift);
+    while (count > 0 && segment.live > 0 && oldest < recency &&
+           scan_block_ * per_block_ < segment.filled) {
+      SIMURGH_RETURN_IF_ERROR(ReadBlock(number, scan_block_, segment.filled, segment.bits));
+      VisitBlock(number, scan_block_, segment.filled, segment.bits, visit);
+      ++scan_block_;
+      count -= std::min<size_t>(count, per_block_);
+    }
+    if (count == 0) return absl::OkStatus();
+    ++scan_segment_;
+    scan_block_ = 0;
+  }
+  return absl::OkStatus();
+}
+
+Status ColdRows::ForEach(absl::FunctionRef<void(const Row&)> visit) {
+  for (const uint32_t number : order_) {
+    const Segment& segment = segments_[number];
+    for (uint32_t block = 0; segment.live > 0 && block * per_block_ < segment.filled; ++block) {
+      SIMURGH_RETURN_IF_ERROR(ReadBlock(number, block, segment.filled, segment.bits));
+      VisitBlock(number, block, segment.filled, segment.bits, visit);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ColdRows::FreeEmpty() {
+  if (!std::exchange(has_empty_, false)) return;
+  oldest_.segment = UINT32_MAX;
+  std::erase_if(order_, [this](uint32_t number) {
+    const Segment& segment = segments_[number];
+    if (segment.live > 0 || number == writer_.segment) return false;
+    segment.pins > 0 ? dropped_.push_back(number) : FreeSegment(number);
+    return true;
+  });
+}
+
+Status ColdRows::Maintain() {
+  FreeEmpty();
+  const size_t sealed = order_.size() - (writer_.is_open() ? 1 : 0);
+  const uint64_t open_rows = writer_.is_open() ? segments_[writer_.segment].live : 0;
+  if (sealed < 2 || (index_.size() - open_rows + per_segment_) * 5 > sealed * per_segment_ * 4) {
+    return absl::OkStatus();
+  }
+  // Takes the neighbours that give a segment back for the fewest rows to write.
+  size_t best = 0;
+  size_t best_count = 0;
+  double best_cost = 0;
+  for (size_t first = 0; first + 1 < sealed; ++first) {
+    uint64_t rows = segments_[order_[first]].live;
+    for (size_t count = 2; count <= std::min(kMaxWindow, sealed - first); ++count) {
+      rows += segments_[order_[first + count - 1]].live;
+      const uint64_t needed = (rows + per_segment_ - 1) / per_segment_;
+      if (needed >= count) continue;
+      const double cost = static_cast<double>(rows) / static_cast<double>(count - needed);
+      if (best_count > 0 && cost >= best_cost) continue;
+      best = first;
+      best_count = count;
+      best_cost = cost;
+    }
+  }
+  return best_count == 0 ? absl::OkStatus() : Compact(best, best_count);
+}
+
+Status ColdRows::Compact(size_t first, size_t count) {
+  uint64_t rows = 0;
+  const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(first);
+  const std::vector<uint32_t> old(begin, begin + static_cast<std::ptrdiff_t>(count));
+  for (const uint32_t number : old) rows += segments_[number].live;
+  oldest_.segment = UINT32_MAX;
+  std::vector<uint32_t> made;
+  while (made.size() * per_segment_ < rows) {
+    StatusOr<uint32_t> number = NewSegment();
+    if (!number.ok()) {  // A full disk: later.
+      for (const uint32_t unneeded : made) FreeSegment(unneeded);
+      return absl::OkStatus();
+    }
+    made.push_back(*number);
+  }
+  Writer writer;
+  size_t next = 0;
+  const uint64_t written_before = counts_.written_bytes;
+  for (const uint32_t number : old) {
+    for (uint32_t block = 0; block * per_block_ < segments_[number].filled; ++block) {
+      SIMURGH_RETURN_IF_ERROR(
+          ReadBlock(number, block, segments_[number].filled, segments_[number].bits));
+      Status written;
+      VisitBlock(number, block, segments_[number].filled, segments_[number].bits,
+                 [&](const Row& row) {
+                   if (!written.ok()) return;
+                   if (!writer.is_open() || segments_[writer.segment].filled == per_segment_) {
+                     writer.segment = made[next++];
+                   }
+                   const uint32_t to = PlaceOf(writer.segment, segments_[writer.segment].filled);
+                   written = Append(writer, row.record);
+                   if (written.ok()) index_.Replace(RowIndex::Hash(row.header().id), row.place, to);
+                 });
+      SIMURGH_RETURN_IF_ERROR(written);
+    }
+  }
+  if (writer.is_open() && segments_[writer.segment].filled % per_block_ != 0) {
+    SIMURGH_RETURN_IF_ERROR(WriteBlock(writer));
+  }
+  counts_.compacted_bytes += counts_.written_bytes - written_before;
+  order_.erase(begin, begin + static_cast<std::ptrdiff_t>(count));
+  order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(first), made.begin(), made.end());
+  for (const uint32_t number : old) {
+    segments_[number].live = 0;
+    segments_[number].pins > 0 ? dropped_.push_back(number) : FreeSegment(number);
+  }
+  return absl::OkStatus();
+}
+
+Status ColdRows::Rebase(uint32_t shift) {
+  // Records that come later are in another segment.
+  if (writer_.is_open()) {
+    if (segments_[writer_.segment].filled % per_block_ != 0) {
+      SIMURGH_RETURN_IF_ERROR(WriteBlock(writer_));
+    }
+    writer_.segment = UINT32_MAX;
+  }
+  oldest_.segment = UINT32_MAX;
+  for (Segment& segment : segments_) {
+    segment.shift += std::min(shift, UINT32_MAX - segment.shift);
+  }
+  return absl::OkStatus();
+}
+
+void ColdRows::BeginCopy() {
+  EndCopy();
+  for (const uint32_t number : order_) {
+    Segment& segment = segments_[number];
+    if (segment.live == 0) continue;
+    ++segment.pins;
+    copy_.push_back({.segment = number, .filled = segment.filled, .bits = segment.bits});
+  }
+}
+
+void ColdRows::EndCopy() {
+  for (const CopiedSegment& copied : copy_) --segments_[copied.segment].pins;
+  copy_.clear();
+  std::erase_if(dropped_, [this](uint32_t number) {
+    if (segments_[number].pins > 0) return false;
+    FreeSegment(number);
+    return true;
+  });
+}
+
+StatusOr<uint64_t> ColdRows::TakeCopied(size_t count, std::vector<std::byte>& records) {
+  uint64_t taken = 0;
+  while (taken < count && !copy_.empty()) {
+    CopiedSegment& copied = copy_.front();
+    if (copied.block * per_block_ < copied.filled) {
+      SIMURGH_RETURN_IF_ERROR(ReadBlock(copied.segment, copied.block, copied.filled, copied.bits));
+      VisitBlock(copied.segment, copied.block, copied.filled, copied.bits, [&](const Row& row) {
+        records.insert(records.end(), row.record, row.record + stride_bytes_);
+        ++taken;
+      });
+      ++copied.block;
+      continue;
+    }
+    const uint32_t number = copied.segment;
+    copy_.pop_front();
+    if (--segments_[number].pins > 0) continue;
+    if (std::erase(dropped_, number) > 0) FreeSegment(number);
+  }
+  return taken;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+#include "base/aligned_buffer.h"
+#include "base/status.h"
+#include "table/cold_disk.h"
+#include "table/cold_index.h"
+#include "table/row_layout.h"
+
+namespace simurgh {
+
+// Rows of a table that are on disk instead of in memory: whole records, optimizer state included.
+//
+// Records are appended to segments of 8 MiB and never change there. A row that returns to memory
+// leaves a gap. When gaps take more than a fifth, neighbouring segments are written anew without
+// them. Segments and their records stay in the order of the appends, so the first one is the
+// oldest. Each record has a checksum. Records that are not written yet, at most 256 KiB, are in
+// memory.
+//
+// After an error of the disk, rows may be lost, and every call fails with it.
+//
+// Threads: one owner. Lifetime: the disk outlives the rows.
+class ColdRows {
+ public:
+  // A record that was found. Lifetime: until the next Fetch() or Oldest(), or the end of the
+  // visitor's call.
+  struct Row {
+    size_t at;       // Position of its id.
+    uint32_t place;  // Its place, until the next Maintain().
+    std::byte* record;
+    RowHeader& header() const { return *reinterpret_cast<RowHeader*>(record); }
+  };
+
+  ColdRows(ColdDisk& disk, const RowLayout& layout);
+
+  uint64_t size() const { return index_.size(); }
+  // Memory of the index and the segments' maps.
+  uint64_t bytes_used() const;
+  uint64_t disk_bytes() const { return (order_.size() + dropped_.size()) * disk_.segment_bytes(); }
+
+  // Appends a record. Errors: RESOURCE_EXHAUSTED if the disk is full; nothing has changed then.
+  Status Add(const std::byte* record);
+
+  // Reads the rows of ids, in their order. Ids without a row are left out.
+  // Errors: of the disk; DATA_LOSS for a wrong checksum.
+  StatusOr<std::span<const Row>> Fetch(std::span<const uint64_t> ids);
+  // Whether the id may have a row; false if it has none.
+  bool MayHave(uint64_t id) const;
+  // Whether a fetched row is still here.
+  bool Has(const Row& row) const;
+  // Removes a fetched row.
+  void Remove(const Row& row);
+  // Reads the oldest row. Requires size() > 0. Errors: of Fetch().
+  StatusOr<Row> Oldest();
+
+  // Reads the next records of a round through all rows, about `count`, if some may be older than
+  // `recency`. Errors: of Fetch().
+  Status Scan(size_t count, uint32_t recency, absl::FunctionRef<void(const Row&)> visit);
+  // Reads all rows. Errors: of Fetch().
+  Status ForEach(absl::FunctionRef<void(const Row&)> visit);
+
+  // Frees space, unless there is little to gain. Ends the validity of places. Call regularly.
+  // Errors: of Fetch().
+  Status Maintain();
+
+  // Lowers the recency of all rows, to 0 at least. Errors: of the disk.
+  Status Rebase(uint32_t shift);
+
+  // A copy of all rows as they are now. They stay on disk until it has them, or EndCopy().
+  void BeginCopy();
+  void EndCopy();
+  // Appends about `count` rows of the copy, or fewer. Returns how many. Errors: of Fetch().
+  StatusOr<uint64_t> TakeCopied(size_t count, std::vector<std::byte>& records);
+  bool copy_done() const { return copy_.empty(); }
+
+  struct Counts {
+    uint64_t added = 0;
+    uint64_t fetched = 0;
+    uint64_t removed = 0;
+    uint64_t read_bytes = 0;
+    uint64_t written_bytes = 0;
+    uint64_t compacted_bytes = 0;  // Part of written_bytes.
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  static constexpr uint64_t kBlocks = 32;  // Blocks of a segment.
+
+  struct Segment {
+    uint64_t offset = 0;
+    uint32_t filled = 0;  // Records.
+    uint32_t live = 0;
+    uint32_t shift = 0;            // Its records' recency is lower by this.
+    uint32_t oldest = UINT32_MAX;  // The least recency of a record, before the shift.
+    uint32_t pins = 0;             // Copies that need it.
+    std::vector<uint64_t> bits;    // The live records.
+    bool is_live(uint32_t record) const { return (bits[record / 64] >> (record % 64) & 1) != 0; }
+  };
+
+  // The segment that is being filled, and its block that is not written.
+  struct Writer {
+    uint32_t segment = UINT32_MAX;
+    AlignedBuffer block;
+    bool is_open() const { return segment != UINT32_MAX; }
+  };
+
+  struct CopiedSegment {
+    uint32_t segment;
+    uint32_t block = 0;  // The next one.
+    uint32_t filled;
+    std::vector<uint64_t> bits;
+  };
+
+  uint32_t PlaceOf(uint32_t segment, uint32_t record) const {
+    return segment * per_segment_ + record;
+  }
+  uint64_t OffsetOf(const Segment& segment, uint32_t record) const {
+    return segment.offset + record / per_block_ * block_bytes_ +
+           record % per_block_ * record_bytes_;
+  }
+  // Whether a record is in the writer's block.
+  bool IsUnwritten(uint32_t segment, uint32_t record) const;
+
+  StatusOr<uint32_t> NewSegment();
+  void FreeSegment(uint32_t segment);
+  // Appends to the writer's segment, which has room. Errors: of the disk.
+  Status Append(Writer& writer, const std::byte* record);
+  // Writes the block that is not full.
+  Status WriteBlock(Writer& writer);
+  // Reads a block of a segment and checks its live records. bits: which are live.
+  Status ReadBlock(uint32_t segment, uint32_t block, uint32_t filled,
+                   const std::vector<uint64_t>& bits);
+  // Reads the records at the places of found_ into fetched_, and sets them. Errors: of Fetch().
+  Status ReadFound();
+  // Checks a record in memory, and applies the shift of its segment.
+  Status Check(std::byte* record, const Segment& segment, uint32_t place) const;
+  // Calls visit for the live records of the block that was read.
+  void VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
+                  const std::vector<uint64_t>& bits, absl::FunctionRef<void(const Row&)> visit);
+  void FreeEmpty();
+  // Writes these neighbours in the order anew.
+  Status Compact(size_t first, size_t count);
+
+  ColdDisk& disk_;
+  const uint64_t stride_bytes_;
+  const uint64_t record_bytes_;  // With its checksum.
+  const uint64_t block_bytes_;
+  const uint32_t per_block_;
+  const uint32_t per_segment_;
+  ColdIndex index_;
+  std::vector<Segment> segments_;
+  std::vector<uint32_t> unused_;   // Numbers of segments.
+  std::deque<uint32_t> order_;     // Segments, the oldest first.
+  std::vector<uint32_t> dropped_;  // Segments without rows that copies need.
+  Writer writer_;
+  size_t scan_segment_ = 0;  // In order_.
+  uint32_t scan_block_ = 0;
+  std::deque<CopiedSegment> copy_;
+  std::vector<Row> found_;
+  std::vector<ColdDisk::Part> parts_;
+  AlignedBuffer fetched_;
+  AlignedBuffer block_;  // See ReadBlock().
+  // The block of the oldest row, for Oldest().
+  struct OldestBlock {
+    uint32_t segment = UINT32_MAX;
+    uint32_t block = 0;
+    uint32_t filled = 0;
+    AlignedBuffer records;
+  };
+  OldestBlock oldest_;
+  bool has_empty_ = false;  // Segments without rows may be in order_.
+  Counts counts_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,324 @@
+#include "table/cold_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "base/random.h"
+#include "table/arena.h"
+#include "table/cold_disk.h"
+#include "table/cold_index.h"
+#include "table/row_index.h"
+#include "table/table.h"
+#include "tensor/matrix_view.h"
+#include "tests/support/temporary_folder.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kSmallSegment = uint64_t{128} << 10;
+const RowLayout kLayout(RowFormat{.dim = 16, .shape = {1, 0}});
+
+std::vector<std::byte> RecordOf(uint64_t id, uint32_t recency) {
+  std::vector<std::byte> record(kLayout.stride_bytes, static_cast<std::byte>(id * 7 + recency));
+  const RowHeader header{.id = id, .recency = recency, .use_count = 3};
+  std::memcpy(record.data(), &header, sizeof(header));
+  return record;
+}
+
+bool IsEqual(const ColdRows::Row& row, const std::vector<std::byte>& record) {
+  return std::memcmp(row.record, record.data(), record.size()) == 0;
+}
+
+// A disk whose faults a test chooses.
+class FaultyDisk : public ColdDisk {
+ public:
+  explicit FaultyDisk(const std::string& folder)
+      : ColdDisk(kSmallSegment), disk_(ColdDisk::Create(folder, kSmallSegment).value()) {}
+
+  Status Write(uint64_t offset, std::span<const std::byte> bytes) override {
+    if (fails_writes) return absl::UnknownError("input/output error");
+    return disk_->Write(offset, bytes.first(torn_bytes.value_or(bytes.size())));
+  }
+  Status Read(std::span<const Part> parts) override {
+    if (fails_reads) return absl::DataLossError("cannot read cold rows: input/output error");
+    return disk_->Read(parts);
+  }
+  std::string Method() const override { return "faulty"; }
+
+  bool fails_writes = false;
+  bool fails_reads = false;
+  bool is_full = false;
+  std::optional<size_t> torn_bytes;
+
+ private:
+  Status Extend(uint64_t offset) override {
+    if (is_full) return absl::ResourceExhaustedError("no space left on device");
+    const StatusOr<uint64_t> made = disk_->Allocate();
+    if (made.ok()) CHECK(*made == offset);
+    return made.status();
+  }
+
+  const std::unique_ptr<ColdDisk> disk_;
+};
+
+TEST_CASE("An index of cold rows agrees with a map, and takes at most 12 bytes an entry") {
+  ColdIndex index;
+  std::unordered_map<uint64_t, uint32_t> expected;  // By id.
+  Random random(7);
+  const auto places_of = [&](uint64_t id) {
+    std::vector<uint32_t> places;
+    index.ForEach(RowIndex::Hash(id), [&](uint32_t place) { places.push_back(place); });
+    return places;
+  };
+  for (uint32_t i = 0; i < 400'000; ++i) {
+    const uint64_t id = random.Below(150'000);
+    const auto found = expected.find(id);
+    if (found == expected.end()) {
+      index.Insert(RowIndex::Hash(id), i);
+      expected[id] = i;
+    } else if (random.Below(4) == 0) {
+      index.Replace(RowIndex::Hash(id), found->second, i);
+      found->second = i;
+    } else if (random.Below(2) == 0) {
+      index.Erase(RowIndex::Hash(id), found->second);
+      expected.erase(found);
+    }
+  }
+  CHECK(index.size() == expected.size());
+  bool are_equal = true;
+  for (uint64_t id = 0; id < 150'000; ++id) {
+    const auto found = expected.find(id);
+    are_equal = are_equal &&
+                places_of(id) == (found == expected.end() ? std::vector<uint32_t>()
+                                                          : std::vector<uint32_t>{found->second});
+  }
+  CHECK(are_equal);
+
+  ColdIndex large;
+  constexpr uint32_t kRows = 2'000'000;
+  for (uint32_t i = 0; i < kRows; ++i) large.Insert(RowIndex::Hash(i), i);
+  CHECK(large.bytes_used() <= uint64_t{12} * kRows);
+}
+
+TEST_CASE("Cold rows agree with a map, in order, and leave few gaps") {
+  const bool by_ring = GENERATE(true, false);
+  CAPTURE(by_ring);
+  const TemporaryFolder folder;
+  const auto disk = ColdDisk::Create(folder.path(), kSmallSegment, by_ring).value();
+  CAPTURE(disk->Method());
+  ColdRows rows(*disk, kLayout);
+  std::map<uint64_t, uint64_t> order;                 // Number of the append -> id.
+  std::unordered_map<uint64_t, uint64_t> appended;    // Id -> number of the append.
+  std::unordered_map<uint64_t, uint32_t> recency_of;  // Id -> recency.
+  Random random(11);
+  uint64_t appends = 0;
+  std::vector<uint64_t> copied;  // Ids of the copy in progress.
+  std::vector<std::byte> copy;
+  uint32_t rebased = 0;
+  for (int step = 0; step < 3000; ++step) {
+    for (uint64_t left = random.Below(60); left > 0; --left) {
+      const uint64_t id = random.Below(30'000);
+      if (appended.contains(id)) continue;
+      const auto recency = static_cast<uint32_t>(1000 + step);
+      REQUIRE(rows.Add(RecordOf(id, recency).data()).ok());
+      appended[id] = appends;
+      recency_of[id] = recency;
+      order[appends++] = id;
+    }
+    std::vector<uint64_t> wanted;
+    for (uint64_t left = random.Below(60); left > 0; --left) {
+      wanted.push_back(random.Below(30'000));
+    }
+    const auto found = rows.Fetch(wanted);
+    REQUIRE(found.ok());
+    std::vector<uint64_t> found_ids;
+    for (const ColdRows::Row& row : *found) found_ids.push_back(wanted[row.at]);
+    std::vector<uint64_t> expected = wanted;
+    std::erase_if(expected, [&](uint64_t id) { return !appended.contains(id); });
+    REQUIRE(found_ids == expected);
+    for (const ColdRows::Row& row : *found) {
+      const uint64_t id = wanted[row.at];
+      if (!rows.Has(row)) {
+        CHECK(!appended.contains(id));  // Given twice.
+        continue;
+      }
+      REQUIRE(IsEqual(row, RecordOf(id, recency_of[id])) == (rebased == 0));
+      if (random.Below(3) == 0) continue;
+      rows.Remove(row);
+      order.erase(appended[id]);
+      appended.erase(id);
+    }
+    if (!order.empty() && random.Below(4) == 0) {
+      const auto oldest = rows.Oldest();
+      REQUIRE(oldest.ok());
+      REQUIRE(oldest->header().id == order.begin()->second);
+    }
+    if (step % 500 == 100) {
+      rows.BeginCopy();
+      copied.clear();
+      copy.clear();
+      for (const auto& [id, number] : appended) copied.push_back(id);
+    }
+    if (step % 500 == 250) {
+      while (!rows.copy_done()) REQUIRE(rows.TakeCopied(100, copy).ok());
+      std::vector<uint64_t> ids;
+      for (size_t at = 0; at < copy.size(); at += kLayout.stride_bytes) {
+        RowHeader header;
+        std::memcpy(&header, copy.data() + at, sizeof(header));
+        ids.push_back(header.id);
+      }
+      std::ranges::sort(ids);
+      std::ranges::sort(copied);
+      REQUIRE(ids == copied);
+      rows.EndCopy();
+    }
+    REQUIRE(rows.Maintain().ok());
+  }
+  REQUIRE(rows.size() == order.size());
+  // Rows and checksums.
+  const uint64_t live = rows.size() * (kLayout.stride_bytes + 4);
+  CHECK(rows.disk_bytes() <= live * 13 / 10 + 2 * kSmallSegment);
+  CHECK(rows.counts().compacted_bytes > 0);
+
+  REQUIRE(rows.Rebase(1500).ok());
+  uint64_t visited = 0;
+  auto next = order.begin();
+  bool in_order = true;
+  REQUIRE(rows.ForEach([&](const ColdRows::Row& row) {
+                in_order = in_order && next != order.end() && next->second == row.header().id &&
+                           row.header().recency == recency_of[row.header().id] -
+                                                       std::min(recency_of[row.header().id], 1500U);
+                ++next;
+                ++visited;
+              })
+              .ok());
+  CHECK(in_order);
+  CHECK(visited == rows.size());
+}
+
+TEST_CASE("A copy of cold rows has those of its begin") {
+  const TemporaryFolder folder;
+  const auto disk = ColdDisk::Create(folder.path(), kSmallSegment).value();
+  ColdRows rows(*disk, kLayout);
+  constexpr uint64_t kRows = 5000;
+  for (uint64_t id = 0; id < kRows; ++id) REQUIRE(rows.Add(RecordOf(id, 1).data()).ok());
+  rows.BeginCopy();
+  for (uint64_t id = 0; id < kRows; ++id) {
+    const auto found = rows.Fetch({&id, 1});
+    REQUIRE(found->size() == 1);
+    rows.Remove(found->front());
+    REQUIRE(rows.Add(RecordOf(id, 2).data()).ok());
+    REQUIRE(rows.Maintain().ok());
+  }
+  std::vector<std::byte> copy;
+  uint64_t taken = 0;
+  while (!rows.copy_done()) taken += rows.TakeCopied(700, copy).value();
+  CHECK(taken == kRows);
+  bool are_equal = true;
+  for (uint64_t id = 0; id < kRows; ++id) {
+    const std::vector<std::byte> expected = RecordOf(id, 1);
+    are_equal = are_equal && std::memcmp(copy.data() + id * kLayout.stride_bytes, expected.data(),
+                                         expected.size()) == 0;
+  }
+  CHECK(are_equal);
+}
+
+TEST_CASE("A full disk takes no more rows, and loses none") {
+  const TemporaryFolder folder;
+  FaultyDisk disk(folder.path());
+  ColdRows rows(disk, kLayout);
+  uint64_t id = 0;
+  for (; id < 2000; ++id) REQUIRE(rows.Add(RecordOf(id, 1).data()).ok());
+  disk.is_full = true;
+  while (rows.Add(RecordOf(id, 1).data()).ok()) ++id;
+  CHECK(rows.Add(RecordOf(id, 1).data()).code() == absl::StatusCode::kResourceExhausted);
+  CHECK(rows.size() == id);
+  for (uint64_t i = 0; i < id; ++i) REQUIRE(rows.Fetch({&i, 1})->size() == 1);
+  disk.is_full = false;
+  CHECK(rows.Add(RecordOf(id, 1).data()).ok());
+}
+
+TEST_CASE("A failed write loses no row, a torn one is found out") {
+  const TemporaryFolder folder;
+  FaultyDisk disk(folder.path());
+  ColdRows rows(disk, kLayout);
+  disk.fails_writes = true;
+  uint64_t id = 0;
+  while (rows.Add(RecordOf(id, 1).data()).ok()) ++id;
+  for (uint64_t i = 0; i < id; ++i) REQUIRE(rows.Fetch({&i, 1})->size() == 1);
+  disk.fails_writes = false;
+  disk.torn_bytes = 512;
+  while (rows.counts().written_bytes == 0) REQUIRE(rows.Add(RecordOf(id++, 1).data()).ok());
+  const uint64_t first = 0;
+  CHECK(rows.Fetch({&first, 1}).ok());
+  const uint64_t last = id - 1;
+  const auto lost = rows.Fetch({&last, 1});
+  CHECK(lost.status().code() == absl::StatusCode::kDataLoss);
+  CHECK_THAT(std::string(lost.status().message()), Catch::Contains("wrong checksum"));
+}
+
+TEST_CASE("A read error of the disk fails the table's requests") {
+  const TemporaryFolder folder;
+  FaultyDisk disk(folder.path());
+  TableConfig config;
+  config.name = "a";
+  config.dim = 16;
+  config.capacity_rows = 100'000;
+  config.memory_rows = 100;
+  Arena arena = Arena::Create(Table::ReservationFor(config)).value();
+  Table table(config, 1, arena, nullptr, &disk);
+  std::vector<uint64_t> ids(4000);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
+  std::vector<float> values(ids.size() * config.dim);
+  const MatrixView<float> rows(values.data(), ids.size(), config.dim);
+  CHECK(table.Pull(ids, rows, 1).created == ids.size());
+  CHECK(table.stats().cold_rows == ids.size() - config.memory_rows);
+  const std::vector<float> first = values;
+  CHECK(table.Evaluate(ids, rows) == ids.size());
+  CHECK(values == first);
+  CHECK(table.failure().ok());
+  disk.fails_reads = true;
+  table.Pull(ids, rows, 2);
+  CHECK(table.failure().code() == absl::StatusCode::kDataLoss);
+}
+
+TEST_CASE("With a full disk a table evicts rows") {
+  const TemporaryFolder folder;
+  FaultyDisk disk(folder.path());
+  disk.is_full = true;
+  TableConfig config;
+  config.name = "a";
+  config.dim = 16;
+  config.capacity_rows = 100'000;
+  config.memory_rows = 100;
+  config.when_full = GENERATE(WhenFull::kEvict, WhenFull::kRefuse);
+  Arena arena = Arena::Create(Table::ReservationFor(config)).value();
+  Table table(config, 1, arena, nullptr, &disk);
+  std::vector<uint64_t> ids(400);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
+  std::vector<float> values(ids.size() * config.dim);
+  const PullReport report =
+      table.Pull(ids, MatrixView<float>(values.data(), ids.size(), config.dim), 1);
+  const bool evicts = config.when_full == WhenFull::kEvict;
+  CHECK(report.evicted_for_space == (evicts ? 300 : 0));
+  CHECK(report.rejected_full == (evicts ? 0 : 300));
+  CHECK(table.failure().ok());
+}
+
+TEST_CASE("A folder that does not exist is named") {
+  const auto disk = ColdDisk::Create("/nonexistent/cold");
+  CHECK_THAT(std::string(disk.status().message()),
+             Catch::Equals("/nonexistent/cold: No such file or directory"));
+}
+
+}  // namespace
+}  // namespace simurgh
