@@ -111,7 +111,11 @@ class ParameterServer : public RowPort {
   struct Shard {
     Shard(std::unique_ptr<Partition> rows, std::unique_ptr<PartitionThread> owner,
           ServerMetrics& counts)
-        : partition(std::move(rows)), metrics(counts), thread(std::move(owner)) {}
+        : partition(std::move(rows)), metrics(counts), thread(std::move(owner)) {
+      partition->SetWake([this] { rpc::asio::post(thread->executor(), [this] { Resume(); }); });
+    }
+    // The wake calls end before the thread.
+    ~Shard() { partition->StopReads(); }
 
     // Queues a task. Threads: any.
     void Add(uint64_t client, std::unique_ptr<FairQueue::Task> task);

@@ -34,6 +34,9 @@ const CounterFamily kTableCooledTotal("simurgh_ps_table_cooled_total",
 const CounterFamily kTableWarmedTotal("simurgh_ps_table_warmed_total",
                                       "Rows that came back from the disk, or went from it.",
                                       {"table"});
+const CounterFamily kTableColdLateTotal(
+    "simurgh_ps_table_cold_late_total",
+    "Cold rows that a request waited for: they were not read ahead.", {"table"});
 const CounterFamily kTableColdReadBytesTotal("simurgh_ps_table_cold_read_bytes_total",
                                              "Bytes of cold rows read from disk.", {"table"});
 const CounterFamily kTableColdWrittenBytesTotal("simurgh_ps_table_cold_written_bytes_total",
@@ -112,6 +115,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     Count(now.rejected_full - before.rejected_full, kTableRejectedFullTotal, rejected_full_);
     Count(now.cooled - before.cooled, kTableCooledTotal, cooled_);
     Count(now.warmed - before.warmed, kTableWarmedTotal, warmed_);
+    Count(now.cold_late - before.cold_late, kTableColdLateTotal, cold_late_);
     Count(now.cold_read_bytes - before.cold_read_bytes, kTableColdReadBytesTotal, cold_read_bytes_);
     Count(now.cold_written_bytes - before.cold_written_bytes, kTableColdWrittenBytesTotal,
           cold_written_bytes_);

@@ -81,6 +81,7 @@ class TableMetrics {
   Counter* rejected_full_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* cooled_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* warmed_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* cold_late_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* cold_read_bytes_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* cold_written_bytes_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* gradients_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -1,5 +1,7 @@
 #include "table/cold_disk.h"
 
+#include <array>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/file_descriptor.h"
+#include "base/thread.h"
 
 namespace simurgh {
 namespace {
@@ -54,11 +57,16 @@ class SystemFile : public ColdDisk {
         file_(std::move(file)),
         directory_(std::move(directory)),
         is_direct_(is_direct) {
-    io_uring ring;
-    if (by_ring && io_uring_queue_init(kReadsInFlight, &ring, 0) == 0) ring_ = ring;
+    for (std::optional<io_uring>& made : rings_) {
+      io_uring ring;
+      if (by_ring && io_uring_queue_init(kReadsInFlight, &ring, 0) == 0) made = ring;
+    }
   }
   ~SystemFile() override {
-    if (ring_) io_uring_queue_exit(&*ring_);
+    StopThread();
+    for (std::optional<io_uring>& ring : rings_) {
+      if (ring) io_uring_queue_exit(&*ring);
+    }
   }
 
   Status Write(uint64_t offset, std::span<const std::byte> bytes) override {
@@ -72,12 +80,13 @@ class SystemFile : public ColdDisk {
     return absl::OkStatus();
   }
 
-  Status Read(std::span<const Part> parts) override {
-    return ring_ ? ReadByRing(parts) : ReadByCalls(parts);
+  Status Read(std::span<const Part> parts, Reader reader) override {
+    std::optional<io_uring>& ring = rings_[static_cast<size_t>(reader)];
+    return ring ? ReadByRing(*ring, parts) : ReadByCalls(parts);
   }
 
   std::string Method() const override {
-    return absl::StrCat(ring_ ? "io_uring" : "pread", is_direct_ ? ", O_DIRECT" : "");
+    return absl::StrCat(rings_[0] ? "io_uring" : "pread", is_direct_ ? ", O_DIRECT" : "");
   }
 
  private:
@@ -118,29 +127,29 @@ class SystemFile : public ColdDisk {
     return absl::OkStatus();
   }
 
-  Status ReadByRing(std::span<const Part> parts) {
+  Status ReadByRing(io_uring& ring, std::span<const Part> parts) {
     Status result;
     size_t begun = 0;
     size_t in_flight = 0;
     // After an error, the reads in flight still write to their memory.
     while (in_flight > 0 || (begun < parts.size() && result.ok())) {
       while (begun < parts.size() && in_flight < kReadsInFlight && result.ok()) {
-        io_uring_sqe* const entry = io_uring_get_sqe(&*ring_);
+        io_uring_sqe* const entry = io_uring_get_sqe(&ring);
         if (entry == nullptr) break;
         const Part& part = parts[begun];
         io_uring_prep_read(entry, file_.number(), part.to.data(), part.to.size(), part.offset);
         io_uring_sqe_set_data64(entry, begun++);
         ++in_flight;
       }
-      const int submitted = io_uring_submit_and_wait(&*ring_, 1);
+      const int submitted = io_uring_submit_and_wait(&ring, 1);
       const bool may_repeat =
           submitted >= 0 || submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY;
       SIMURGH_CHECK(may_repeat) << "io_uring: " << strerror(-submitted);
       io_uring_cqe* done = nullptr;
-      while (in_flight > 0 && io_uring_peek_cqe(&*ring_, &done) == 0) {
+      while (in_flight > 0 && io_uring_peek_cqe(&ring, &done) == 0) {
         Part part = parts[io_uring_cqe_get_data64(done)];
         const int got = done->res;
-        io_uring_cqe_seen(&*ring_, done);
+        io_uring_cqe_seen(&ring, done);
         --in_flight;
         if (got < 0 && got != -EINTR && got != -EAGAIN) {
           result.Update(ReadError(-got));
@@ -156,7 +165,7 @@ class SystemFile : public ColdDisk {
   const FileDescriptor file_;
   const std::string directory_;
   const bool is_direct_;
-  std::optional<io_uring> ring_;  // Unset where the system refuses it.
+  std::array<std::optional<io_uring>, 2> rings_;  // By reader. Unset where the system refuses it.
 };
 
 }  // namespace
@@ -167,6 +176,45 @@ StatusOr<std::unique_ptr<ColdDisk>> ColdDisk::Create(const std::string& director
   SIMURGH_ASSIGN_OR_RETURN(FileDescriptor file, MakeFile(directory, is_direct));
   return std::make_unique<SystemFile>(std::move(file), directory, is_direct, segment_bytes,
                                       by_ring);
+}
+
+ColdDisk::~ColdDisk() { StopThread(); }
+
+void ColdDisk::Post(std::function<void()> task) {
+  const MutexLock lock(mutex_);
+  if (stopped_) return;
+  tasks_.push_back(std::move(task));
+  changed_.NotifyAll();
+  if (thread_.joinable()) return;
+  thread_ = std::thread([this] {
+    SetThreadName("cold-rows");
+    RunTasks();
+  });
+}
+
+void ColdDisk::StopThread() {
+  {
+    const MutexLock lock(mutex_);
+    stopped_ = true;
+    tasks_.clear();
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void ColdDisk::RunTasks() {
+  while (true) {
+    std::function<void()> task;
+    {
+      const MutexLock lock(mutex_);
+      while (tasks_.empty() && !stopped_) changed_.Wait(mutex_);
+      if (stopped_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+    if (wake_) wake_();
+  }
 }
 
 StatusOr<uint64_t> ColdDisk::Allocate() {

@@ -2,11 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace simurgh {
@@ -14,7 +21,7 @@ namespace simurgh {
 // The file of a partition's cold rows. It has no name, so it goes with the process, whatever ends
 // it, and several servers may use one folder.
 //
-// Threads: one owner.
+// Threads: one owner; Read() also on the disk's own thread.
 class ColdDisk {
  public:
   static constexpr uint64_t kSegmentBytes = uint64_t{8} << 20;
@@ -34,7 +41,7 @@ class ColdDisk {
                                                     uint64_t segment_bytes = kSegmentBytes,
                                                     bool by_ring = true);
   explicit ColdDisk(uint64_t segment_bytes) : segment_bytes_(segment_bytes) {}
-  virtual ~ColdDisk() = default;
+  virtual ~ColdDisk();
 
   uint64_t segment_bytes() const { return segment_bytes_; }
 
@@ -45,8 +52,18 @@ class ColdDisk {
 
   // Errors: of the system.
   virtual Status Write(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  // The owner's thread, or the disk's.
+  enum class Reader : uint8_t { kOwner, kAhead };
   // Reads all parts, many at a time. Errors: DATA_LOSS.
-  virtual Status Read(std::span<const Part> parts) = 0;
+  virtual Status Read(std::span<const Part> parts, Reader reader = Reader::kOwner) = 0;
+
+  // Runs a task on the disk's thread, after those before. wake: of SetWake(), called after it.
+  void Post(std::function<void()> task);
+  // wake: called on the disk's thread. Call before the first Post().
+  void SetWake(std::function<void()> wake) { wake_ = std::move(wake); }
+  // Drops tasks that have not begun, and waits for the one that has.
+  void StopThread();
+
   // How it reads, for the log.
   virtual std::string Method() const = 0;
 
@@ -54,9 +71,17 @@ class ColdDisk {
   // Extends the file by a segment. Errors: of Allocate().
   virtual Status Extend(uint64_t offset) = 0;
 
+  void RunTasks();
+
   const uint64_t segment_bytes_;
   uint64_t end_ = 0;
   std::vector<uint64_t> free_;
+  std::function<void()> wake_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // From the first task on.
 };
 
 }  // namespace simurgh

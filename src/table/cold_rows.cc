@@ -162,17 +162,90 @@ Status ColdRows::ReadFound() {
     if (IsUnwritten(segment, record)) {
       std::memcpy(row.record, writer_.block.data() + record % per_block_ * record_bytes_,
                   record_bytes_);
+    } else if (const std::byte* const ahead = FindAhead(row.place); ahead != nullptr) {
+      std::memcpy(row.record, ahead, record_bytes_);
     } else {
       parts_.push_back({begin, {to, end - begin}});
       counts_.read_bytes += end - begin;
     }
     to += end - begin;
   }
+  counts_.late += parts_.size();
   SIMURGH_RETURN_IF_ERROR(disk_.Read(parts_));
   for (const Row& row : found_) {
     SIMURGH_RETURN_IF_ERROR(Check(row.record, segments_[row.place / per_segment_], row.place));
   }
   return absl::OkStatus();
+}
+
+ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
+  constexpr size_t kAhead = 16;
+  Ahead ahead;
+  if (size() == 0) return ahead;
+  const auto read = std::make_shared<Ahead::Read>();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < ids.size()) index_.Prefetch(RowIndex::Hash(ids[i + kAhead]));
+    index_.ForEach(RowIndex::Hash(ids[i]), [&](uint32_t place) {
+      const uint32_t segment = place / per_segment_;
+      const uint32_t record = place % per_segment_;
+      if (IsUnwritten(segment, record)) return;
+      const auto number = static_cast<uint32_t>(read->places.size());
+      if (!ahead_.try_emplace(place, AheadRecord{read.get(), number}).second) return;
+      ++segments_[segment].pins;
+      read->places.push_back(place);
+      read->offsets.push_back(OffsetOf(segments_[segment], record));
+    });
+  }
+  if (read->places.empty()) return ahead;
+  counts_.read_bytes += read->places.size() * ColdDisk::kAlignment;
+  ahead.rows_ = self_;
+  ahead.read_ = read;
+  disk_.Post([read, &disk = disk_, bytes = record_bytes_] {
+    // Few pages at a time: a record takes one or two.
+    constexpr size_t kTogether = 256;
+    AlignedBuffer pages;
+    std::vector<ColdDisk::Part> parts;
+    read->records.resize(read->places.size() * bytes);
+    for (size_t begin = 0; begin < read->places.size() && read->status.ok(); begin += kTogether) {
+      const auto offsets = std::span(read->offsets)
+                               .subspan(begin, std::min(kTogether, read->places.size() - begin));
+      const auto length = [&](uint64_t offset) {
+        return RoundUp(offset + bytes) - RoundDown(offset);
+      };
+      uint64_t all = 0;
+      for (const uint64_t offset : offsets) all += length(offset);
+      Reserve(pages, all);
+      parts.clear();
+      std::byte* to = pages.data();
+      for (const uint64_t offset : offsets) {
+        parts.push_back({RoundDown(offset), {to, length(offset)}});
+        to += length(offset);
+      }
+      read->status = disk.Read(parts, ColdDisk::Reader::kAhead);
+      for (size_t i = 0; i < offsets.size(); ++i) {
+        std::memcpy(read->records.data() + (begin + i) * bytes,
+                    parts[i].to.data() + (offsets[i] - parts[i].offset), bytes);
+      }
+    }
+    read->done = true;
+  });
+  return ahead;
+}
+
+void ColdRows::Forget(const Ahead::Read& read) {
+  for (const uint32_t place : read.places) {
+    ahead_.erase(place);
+    --segments_[place / per_segment_].pins;
+  }
+  FreeDropped();
+}
+
+const std::byte* ColdRows::FindAhead(uint32_t place) const {
+  const auto found = ahead_.find(place);
+  if (found == ahead_.end() || !found->second.read->done || !found->second.read->status.ok()) {
+    return nullptr;
+  }
+  return found->second.read->records.data() + found->second.number * record_bytes_;
 }
 
 StatusOr<std::span<const ColdRows::Row>> ColdRows::Fetch(std::span<const uint64_t> ids) {
@@ -408,6 +481,10 @@ void ColdRows::BeginCopy() {
 void ColdRows::EndCopy() {
   for (const CopiedSegment& copied : copy_) --segments_[copied.segment].pins;
   copy_.clear();
+  FreeDropped();
+}
+
+void ColdRows::FreeDropped() {
   std::erase_if(dropped_, [this](uint32_t number) {
     if (segments_[number].pins > 0) return false;
     FreeSegment(number);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -7,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 
 #include "base/aligned_buffer.h"
@@ -39,7 +41,38 @@ class ColdRows {
     RowHeader& header() const { return *reinterpret_cast<RowHeader*>(record); }
   };
 
+  // Records that are read before they are needed. The destructor forgets them.
+  //
+  // Threads: of the rows. Lifetime: may outlive the rows.
+  class Ahead {
+   public:
+    Ahead() = default;
+    Ahead(Ahead&& other) noexcept = default;
+    Ahead& operator=(Ahead&&) = delete;
+    ~Ahead() {
+      if (const auto rows = rows_.lock()) (*rows)->Forget(*read_);
+    }
+
+    // Returns whether all have been read, or one cannot be.
+    bool done() const { return read_ == nullptr || read_->done; }
+
+   private:
+    friend class ColdRows;
+    struct Read {
+      std::vector<uint32_t> places;
+      std::vector<uint64_t> offsets;    // In the file.
+      std::vector<std::byte> records;   // Valid once it is done.
+      std::atomic<bool> done = false;
+      Status status;
+    };
+    std::weak_ptr<ColdRows*> rows_;
+    std::shared_ptr<Read> read_;  // Null: none.
+  };
+
   ColdRows(ColdDisk& disk, const RowLayout& layout);
+
+  // Begins to read the rows of ids that are on disk, for a Fetch() later.
+  Ahead ReadAhead(std::span<const uint64_t> ids);
 
   uint64_t size() const { return index_.size(); }
   // Memory of the index and the segments' maps.
@@ -84,6 +117,7 @@ class ColdRows {
   struct Counts {
     uint64_t added = 0;
     uint64_t fetched = 0;
+    uint64_t late = 0;  // Fetched rows that the caller had to wait for.
     uint64_t removed = 0;
     uint64_t read_bytes = 0;
     uint64_t written_bytes = 0;
@@ -100,7 +134,7 @@ class ColdRows {
     uint32_t live = 0;
     uint32_t shift = 0;            // Its records' recency is lower by this.
     uint32_t oldest = UINT32_MAX;  // The least recency of a record, before the shift.
-    uint32_t pins = 0;             // Copies that need it.
+    uint32_t pins = 0;             // Copies and reads that need it.
     std::vector<uint64_t> bits;    // The live records.
     bool is_live(uint32_t record) const { return (bits[record / 64] >> (record % 64) & 1) != 0; }
   };
@@ -146,6 +180,12 @@ class ColdRows {
   void VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
                   const std::vector<uint64_t>& bits, absl::FunctionRef<void(const Row&)> visit);
   void FreeEmpty();
+  // Frees segments in dropped_ that nobody needs any more.
+  void FreeDropped();
+  // Ends the use of records that were read ahead.
+  void Forget(const Ahead::Read& read);
+  // Returns the record at a place if it has been read ahead, or null.
+  const std::byte* FindAhead(uint32_t place) const;
   // Writes these neighbours in the order anew.
   Status Compact(size_t first, size_t count);
 
@@ -164,6 +204,13 @@ class ColdRows {
   size_t scan_segment_ = 0;  // In order_.
   uint32_t scan_block_ = 0;
   std::deque<CopiedSegment> copy_;
+  // Record number of a read, by place.
+  struct AheadRecord {
+    const Ahead::Read* read;
+    uint32_t number;
+  };
+  absl::flat_hash_map<uint32_t, AheadRecord> ahead_;
+  std::shared_ptr<ColdRows*> self_ = std::make_shared<ColdRows*>(this);
   std::vector<Row> found_;
   std::vector<ColdDisk::Part> parts_;
   AlignedBuffer fetched_;

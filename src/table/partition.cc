@@ -42,6 +42,7 @@ struct Partition::State {
   PartitionMemory memory;
   std::unique_ptr<Arena> arena;
   std::unique_ptr<ColdDisk> cold_disk;  // Null without a folder.
+  std::function<void()> wake;
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   PullMarks marks;
@@ -190,6 +191,7 @@ Status Partition::Clear(uint64_t run) {
   for (const auto& table : state_->tables) configs.push_back(table->config());
   SIMURGH_ASSIGN_OR_RETURN(const auto empty,
                            Create(configs, state_->seed, state_->budget, state_->memory));
+  empty->SetWake(state_->wake);
   // Requests in progress refer to the state.
   std::swap(*state_, *empty->state_);
   state_->newest_run = run;
@@ -197,6 +199,15 @@ Status Partition::Clear(uint64_t run) {
 }
 
 std::string Partition::HugePageProblem() const { return state_->arena->HugePageProblem(); }
+
+void Partition::SetWake(std::function<void()> wake) {
+  state_->wake = std::move(wake);
+  if (state_->cold_disk != nullptr) state_->cold_disk->SetWake(state_->wake);
+}
+
+void Partition::StopReads() {
+  if (state_->cold_disk != nullptr) state_->cold_disk->StopThread();
+}
 
 std::string Partition::ColdMethod() const {
   return state_->cold_disk == nullptr ? "" : state_->cold_disk->Method();
@@ -248,7 +259,17 @@ bool PullWork::awaits_push() const {
 }
 
 bool PullWork::Ready(size_t max_ids) {
+  if (!ahead_) {
+    ahead_.emplace();
+    for (const PullGroup& group : groups_) {
+      if (group.table >= partition_.tables.size()) continue;  // Begin() refuses it.
+      auto read = partition_.tables[group.table]->ReadAhead(group.ids);
+      if (read != nullptr) ahead_->push_back(std::move(read));
+    }
+  }
   if (awaits_push()) return false;
+  const auto is_read = [](const auto& ahead) { return ahead->done(); };
+  if (!std::ranges::all_of(*ahead_, is_read)) return false;
   if (partition_.copy_memory == nullptr || mode_ == LookupMode::kEvaluate) return true;
   uint64_t bytes = 0;
   size_t at = at_;

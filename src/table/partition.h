@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -75,6 +76,11 @@ class Partition {
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;
 
+  // wake: called on another thread when a pull that waits for cold rows may be ready. Call before
+  // the first request. StopReads() ends these calls.
+  void SetWake(std::function<void()> wake);
+  void StopReads();
+
   // How cold rows are read, for the log; empty without a folder.
   std::string ColdMethod() const;
 
@@ -118,8 +124,9 @@ class PullWork {
            std::span<const PullGroup> groups);
 
   // Reserves the memory for rows that the next piece of `max_ids` may copy early. False while that
-  // is used up, or while the pull awaits a push: ask again when the writer has released some, or
-  // after a push. Advance() must follow at once.
+  // is used up, while the pull awaits a push, or while its cold rows are read: ask again when the
+  // writer has released some, after a push, or when Partition::SetWake() says so. Advance() must
+  // follow at once.
   bool Ready(size_t max_ids);
 
   // Returns whether a push must come before the next piece.
@@ -171,6 +178,8 @@ class PullWork {
   size_t at_ = 0;  // Position in the group.
   CopyMemory* reserved_from_ = nullptr;
   uint64_t reserved_bytes_ = 0;
+  // Cold rows that are being read for the groups, from the first Ready() on.
+  std::optional<std::vector<std::unique_ptr<Table::Ahead>>> ahead_;
   bool waiting_ = false;
   uint64_t waits_ = 0;
   PullReport report_;

@@ -105,6 +105,19 @@ Table::~Table() = default;
 
 Status Table::CommitFirstRow() { return state_->Commit(1); }
 
+std::unique_ptr<Table::Ahead> Table::ReadAhead(std::span<const uint64_t> ids) {
+  class ColdAhead : public Ahead {
+   public:
+    explicit ColdAhead(ColdRows::Ahead ahead) : ahead_(std::move(ahead)) {}
+    bool done() const override { return ahead_.done(); }
+
+   private:
+    const ColdRows::Ahead ahead_;
+  };
+  if (state_->cold_rows() == 0) return nullptr;
+  return std::make_unique<ColdAhead>(state_->cold->ReadAhead(ids));
+}
+
 PullReport Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp) {
   std::vector<uint32_t> none;
   return PullClosed(ids, rows, stamp, std::numeric_limits<uint64_t>::max(), none);
@@ -492,6 +505,7 @@ TableStats Table::stats() const {
     stats.cold_disk_bytes = s.cold->disk_bytes();
     stats.cooled = s.cold->counts().added;
     stats.warmed = s.cold->counts().removed;
+    stats.cold_late = s.cold->counts().late;
     stats.cold_read_bytes = s.cold->counts().read_bytes;
     stats.cold_written_bytes = s.cold->counts().written_bytes;
   }

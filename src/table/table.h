@@ -57,6 +57,7 @@ struct TableStats {
   uint64_t cold_disk_bytes = 0;     // Segments of these rows.
   uint64_t cooled = 0;              // Rows that left memory for the disk.
   uint64_t warmed = 0;              // Rows that came back.
+  uint64_t cold_late = 0;           // Rows that a request had to wait for.
   uint64_t cold_read_bytes = 0;     // Read from disk, of all purposes.
   uint64_t cold_written_bytes = 0;  // Written to disk.
   uint64_t hits = 0;                // Ids of training pulls that had a row.
@@ -185,6 +186,16 @@ class Table {
   // Takes the memory of a first row from an arena in a file; private memory is not taken ahead.
   // Errors: RESOURCE_EXHAUSTED when the file system is full.
   Status CommitFirstRow();
+
+  // Begins to read cold rows of `ids` for a pull of them later, beside other requests. Returns null
+  // if there are none. Lifetime: the result may outlive the table; the table's thread destroys it.
+  class Ahead {
+   public:
+    virtual ~Ahead() = default;
+    // Returns whether the pull finds its rows in memory.
+    virtual bool done() const = 0;
+  };
+  std::unique_ptr<Ahead> ReadAhead(std::span<const uint64_t> ids);
 
   // Reads the rows of `ids` in order and creates missing ones; ids that admission or a full table
   // rejects read as zeros. Existing rows are stamped and copied before anything is evicted. An id

@@ -41,6 +41,7 @@ bool IsEqual(const ColdRows::Row& row, const std::vector<std::byte>& record) {
 // A disk whose faults a test chooses.
 class FaultyDisk : public ColdDisk {
  public:
+  ~FaultyDisk() override { StopThread(); }
   explicit FaultyDisk(const std::string& folder)
       : ColdDisk(kSmallSegment), disk_(ColdDisk::Create(folder, kSmallSegment).value()) {}
 
@@ -48,9 +49,9 @@ class FaultyDisk : public ColdDisk {
     if (fails_writes) return absl::UnknownError("input/output error");
     return disk_->Write(offset, bytes.first(torn_bytes.value_or(bytes.size())));
   }
-  Status Read(std::span<const Part> parts) override {
+  Status Read(std::span<const Part> parts, Reader reader) override {
     if (fails_reads) return absl::DataLossError("cannot read cold rows: input/output error");
-    return disk_->Read(parts);
+    return disk_->Read(parts, reader);
   }
   std::string Method() const override { return "faulty"; }
 
