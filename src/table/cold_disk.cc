@@ -1,6 +1,6 @@
 #include "table/cold_disk.h"
 
-#include <array>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -21,7 +21,7 @@
 namespace simurgh {
 namespace {
 
-constexpr unsigned kReadsInFlight = 128;
+constexpr unsigned kReadsInFlight = 256;
 
 Status SystemError(const std::string& what, int error) {
   const absl::StatusCode code = error == ENOSPC || error == EDQUOT
@@ -141,7 +141,10 @@ class SystemFile : public ColdDisk {
         io_uring_sqe_set_data64(entry, begun++);
         ++in_flight;
       }
-      const int submitted = io_uring_submit_and_wait(&ring, 1);
+      // Wakes up for many at a time.
+      const size_t wanted = begun < parts.size() ? kReadsInFlight / 4 : in_flight;
+      const int submitted =
+          io_uring_submit_and_wait(&ring, static_cast<unsigned>(std::min(wanted, in_flight)));
       const bool may_repeat =
           submitted >= 0 || submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY;
       SIMURGH_CHECK(may_repeat) << "io_uring: " << strerror(-submitted);

@@ -32,7 +32,6 @@ void Reserve(AlignedBuffer& buffer, uint64_t bytes) {
   bytes = RoundUp(bytes);
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(ColdDisk::kAlignment, bytes));
   SIMURGH_CHECK(memory != nullptr);
-  std::memset(memory, 0, bytes);
   buffer = AlignedBuffer(memory, bytes, [](std::byte* data) { std::free(data); });
 }
 
@@ -91,7 +90,10 @@ void ColdRows::FreeSegment(uint32_t segment) {
 Status ColdRows::Append(Writer& writer, const std::byte* record) {
   Segment& segment = segments_[writer.segment];
   const uint32_t number = segment.filled;
-  Reserve(writer.block, block_bytes_);
+  if (writer.block.size() == 0) {
+    Reserve(writer.block, block_bytes_);
+    std::memset(writer.block.data(), 0, writer.block.size());
+  }
   std::byte* const to = writer.block.data() + number % per_block_ * record_bytes_;
   std::memcpy(to, record, stride_bytes_);
   const Checksum checksum = ChecksumOf(to, stride_bytes_, PlaceOf(writer.segment, number));
@@ -201,14 +203,14 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
   ahead.rows_ = self_;
   ahead.read_ = read;
   disk_.Post([read, &disk = disk_, bytes = record_bytes_] {
-    // Few pages at a time: a record takes one or two.
-    constexpr size_t kTogether = 256;
-    AlignedBuffer pages;
+    // A record takes one or two pages. Their number bounds the memory.
+    constexpr size_t kTogether = 2048;
+    thread_local AlignedBuffer pages;
     std::vector<ColdDisk::Part> parts;
     read->records.resize(read->places.size() * bytes);
     for (size_t begin = 0; begin < read->places.size() && read->status.ok(); begin += kTogether) {
-      const auto offsets = std::span(read->offsets)
-                               .subspan(begin, std::min(kTogether, read->places.size() - begin));
+      const auto offsets =
+          std::span(read->offsets).subspan(begin, std::min(kTogether, read->places.size() - begin));
       const auto length = [&](uint64_t offset) {
         return RoundUp(offset + bytes) - RoundDown(offset);
       };

@@ -60,8 +60,8 @@ class ColdRows {
     friend class ColdRows;
     struct Read {
       std::vector<uint32_t> places;
-      std::vector<uint64_t> offsets;    // In the file.
-      std::vector<std::byte> records;   // Valid once it is done.
+      std::vector<uint64_t> offsets;   // In the file.
+      std::vector<std::byte> records;  // Valid once it is done.
       std::atomic<bool> done = false;
       Status status;
     };
