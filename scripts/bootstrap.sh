@@ -60,7 +60,7 @@ PACKAGES=(
   # Memory.
   libjemalloc-dev
   # Tests, and those of the benches' reports.
-  catch2 jq gnuplot-nox python3-numpy python3-xxhash
+  catch2 jq gnuplot-nox python3-numpy python3-xxhash zstd
 )
 
 TEST_PACKAGES=(
