@@ -7,7 +7,9 @@ cd "$(dirname "$0")/../.."
 fail() { echo "wheel: $*" >&2; exit 1; }
 build=build/$1
 machine=x86_64
-platform=manylinux_2_36_x86_64  # Debian 12 has glibc 2.36.
+glibc=$(getconf GNU_LIBC_VERSION)  # "glibc 2.36"
+glibc=${glibc#* }
+platform=manylinux_${glibc/./_}_x86_64
 paths=/usr/lib/x86_64-linux-gnu:$(echo "$PWD"/build/arrow/lib/python3*/site-packages/pyarrow)
 if [[ $1 == arm64 ]]; then
   machine=aarch64
