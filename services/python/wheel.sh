@@ -102,5 +102,5 @@ PATH=$PWD/$tools/bin:$PATH auditwheel repair --only-plat --plat "$platform" --ld
 rm -r "$tree"
 wheel=$(echo "$folder"/*"$machine".whl)
 bytes=$(stat --format %s "$wheel")
-((bytes <= 60000000)) || fail "$wheel has $bytes bytes, at most 60,000,000 are allowed"
+((bytes <= 64000000)) || fail "$wheel has $bytes bytes, at most 64,000,000 are allowed"
 echo "wrote $wheel, $((bytes / 1000000)) MB; install it: pip install $wheel"
