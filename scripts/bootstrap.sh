@@ -60,14 +60,14 @@ PACKAGES=(
   # Memory, and rows on disk.
   libjemalloc-dev liburing-dev
   # Tests, and those of the benches' reports.
-  catch2 jq gnuplot-nox python3-numpy python3-xxhash
+  catch2 jq gnuplot-nox python3-numpy python3-xxhash zstd
 )
 
 TEST_PACKAGES=(
   # Other programs that read exported models, and clients of the online server.
   curl python3-torch python3-venv
   # To make and install the package and the wheel; to run under Slurm.
-  adduser debootstrap dpkg-dev file munge slurm-client slurmctld slurmd systemd
+  adduser debootstrap dpkg-dev file iproute2 munge slurm-client slurmctld slurmd systemd
   # The rules of config/monitoring.
   prometheus
 )

@@ -198,27 +198,38 @@ class S3Store : public ObjectStore {
   StatusOr<Listing> List(std::string_view prefix, bool deep) override {
     Listing listing;
     std::string token;
+    std::string after;  // The listing has all up to this name.
     do {
       Request request{
           .query = {{"list-type", "2"}, {"prefix", place_.prefix + std::string(prefix)}}};
       if (!deep) request.query["delimiter"] = "/";
-      if (!token.empty()) request.query["continuation-token"] = token;
+      if (!token.empty()) {
+        request.query["continuation-token"] = token;
+      } else if (!after.empty()) {
+        request.query["start-after"] = after;
+      }
       SIMURGH_ASSIGN_OR_RETURN(const WebAnswer answer, Send(request));
       SIMURGH_RETURN_IF_ERROR(Check(request, answer));
       SIMURGH_ASSIGN_OR_RETURN(const Xml xml, ParseXml(answer.body));
       if (xml.empty()) return absl::UnavailableError("the store's listing is empty");
-      for (const auto& [name, value] : xml.front().second) {
-        if (name == "Contents") AddBelow(value.get<std::string>("Key", ""), listing.keys);
-        if (name == "CommonPrefixes")
-          AddBelow(value.get<std::string>("Prefix", ""), listing.folders);
-      }
       const bool has_more = TextIn(xml, "IsTruncated") == "true";
       token = has_more ? TextIn(xml, "NextContinuationToken") : "";
       if (has_more && token.empty()) {
         return absl::UnavailableError(NameOf(prefix) +
                                       ": the store does not tell where its listing continues");
       }
-    } while (!token.empty());
+      const Page page = PageIn(xml, after);
+      // Some versions of libcurl cannot sign a token with a +. A listing is sorted, so it can also
+      // continue after a name.
+      std::string end;
+      if (token.find('+') != token.npos) end = LastWithoutPlus(page);
+      if (!end.empty()) token.clear();
+      for (const auto& [name, is_folder] : page) {
+        if (!end.empty() && name > end) continue;
+        AddBelow(name, is_folder ? listing.folders : listing.keys);
+      }
+      after = end;
+    } while (!token.empty() || !after.empty());
     std::ranges::sort(listing.keys);
     return listing;
   }
@@ -321,6 +332,30 @@ class S3Store : public ObjectStore {
     std::vector<std::pair<std::string, std::string>> headers = {};
     std::string_view body = {};
   };
+
+  // Names of keys and folders, and whether each is a folder.
+  using Page = std::vector<std::pair<std::string, bool>>;
+
+  // The names in an answer that follow another name. A store may repeat this one, if a folder.
+  static Page PageIn(const Xml& xml, const std::string& after) {
+    Page page;
+    for (const auto& [element, value] : xml.front().second) {
+      const bool is_folder = element == "CommonPrefixes";
+      if (!is_folder && element != "Contents") continue;
+      std::string name = value.get<std::string>(is_folder ? "Prefix" : "Key", "");
+      if (name > after) page.emplace_back(std::move(name), is_folder);
+    }
+    return page;
+  }
+
+  // Returns an empty text if all names have a +.
+  static std::string LastWithoutPlus(const Page& page) {
+    std::string last;
+    for (const auto& [name, is_folder] : page) {
+      if (name.find('+') == name.npos) last = std::max(last, name);
+    }
+    return last;
+  }
 
   void AddBelow(const std::string& key, std::vector<std::string>& keys) const {
     if (key.starts_with(place_.prefix)) keys.push_back(key.substr(place_.prefix.size()));

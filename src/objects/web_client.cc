@@ -21,6 +21,9 @@ namespace {
 
 // Older ones sign requests to S3 wrongly, or not at all.
 constexpr unsigned kOldestVersion = 0x075800;  // 7.88.0
+// From the first version to before the last, a + in a query is signed as a space.
+constexpr unsigned kFirstWithoutPlus = 0x080e00;  // 8.14.0
+constexpr unsigned kNextWithPlus = 0x081300;      // 8.19.0
 constexpr size_t kMaxIdleHandles = 32;
 constexpr size_t kMaxHeaderBytes = size_t{256} << 10;
 constexpr char kRemedy[] = "install it (apt-get install libcurl4)";
@@ -37,6 +40,8 @@ struct Curl {
   decltype(&::curl_easy_strerror) text_of;
   decltype(&::curl_slist_append) append;
   decltype(&::curl_slist_free_all) free_list;
+  bool signs_plus;  // In a query.
+  std::string version;
 };
 
 bool FindFunctions(void* library, Curl& curl) {
@@ -73,6 +78,9 @@ StatusOr<Curl> Load() {
       return absl::FailedPreconditionError(absl::StrCat(
           "libcurl ", version->version, " cannot sign requests to S3; install 7.88 or newer"));
     }
+    curl.signs_plus =
+        version->version_num < kFirstWithoutPlus || version->version_num >= kNextWithPlus;
+    curl.version = version->version;
     if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
       return absl::FailedPreconditionError(absl::StrCat(name, " cannot be initialised"));
     }
@@ -110,6 +118,11 @@ bool HasDotSegment(std::string_view url) {
     if (segment == "." || segment == "..") return true;
   }
   return false;
+}
+
+bool HasPlusInQuery(std::string_view url) {
+  const size_t query = url.find('?');
+  return query != url.npos && url.find("%2B", query) != url.npos;
 }
 
 // The headers of a request, in the form of libcurl.
@@ -336,6 +349,12 @@ StatusOr<WebAnswer> WebClient::Send(const WebRequest& request) {
                      ": a name in a bucket has . or .. between its slashes; use another name"));
   }
   const Curl& curl = handles_->curl;
+  if (request.signature.has_value() && !curl.signs_plus && HasPlusInQuery(request.url)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Piece(HostOf(request.url)), ": libcurl ", curl.version,
+                     " signs a + in a parameter as a space; use names without +, or install "
+                     "libcurl 8.19 or newer"));
+  }
   CURL* const handle = handles_->Take();
   const Status no_memory = absl::ResourceExhaustedError(
       absl::StrCat(Piece(HostOf(request.url)), ": there is too little memory"));

@@ -63,7 +63,8 @@ class WebClient {
 
   // Returns the answer, whatever its status. Errors: UNAVAILABLE for no or half an answer;
   // DEADLINE_EXCEEDED for a stall; OUT_OF_RANGE for a body that is too long; FAILED_PRECONDITION
-  // for a certificate that is not trusted; INVALID_ARGUMENT for a URL that is not of HTTP, and for
+  // for a certificate that is not trusted, and for a signed URL with a + in its query, which
+  // libcurl 8.14 to 8.18 signs wrongly; INVALID_ARGUMENT for a URL that is not of HTTP, and for
   // a signed one with . or .. between two slashes, which libcurl cannot sign.
   // A message has the host, and nothing else of the request.
   StatusOr<WebAnswer> Send(const WebRequest& request);

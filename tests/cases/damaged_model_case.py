@@ -90,7 +90,7 @@ expect("'/etc/passwd' is not a shared object" in done.err, done.err)
 
 # Too little address space, and too small stacks.
 if shutil.which("prlimit"):
-    for limit in ("--as=71680000", "--as=92160000", "--as=112640000", "--as=200000000", "--stack=65536"):
+    for limit in ("--as=81920000", "--as=92160000", "--as=112640000", "--as=200000000", "--stack=65536"):
         for name, words in (("simurgh", predict), ("nn-worker", standalone),
                             ("embedding-ps", ["--config", "clicks.yaml"]),
                             ("embedding-worker", ["--config", "clicks.yaml"])):

@@ -219,7 +219,7 @@ TEST_CASE("Too little address space or stack ends a program with 3, naming the l
         "nn-worker --config config/adult.yaml --standalone",
         "simurgh predict --model m --input i --output o",
         "simurgh serve --model m --listen 127.0.0.1:0"}) {
-    for (const std::string limit : {"--as=71680000", "--as=92160000", "--as=112640000",
+    for (const std::string limit : {"--as=81920000", "--as=92160000", "--as=112640000",
                                     "--as=200000000", "--stack=65536", "--stack=131072"}) {
       CAPTURE(program, limit);
       const int status =

@@ -131,9 +131,11 @@ void CompareWithTraining(TestClusterOptions options, const std::string& folder) 
       bytes += of_table;
     }
     CHECK(bytes == Approx(*server.Sum("simurgh_ps_table_bytes")).epsilon(0.1));
-    // A save takes more, up to checkpoint.memory.
+    // A save takes more, up to checkpoint.memory. The plan measures an empty server in simurgh,
+    // which maps more libraries than embedding-ps.
     const auto total = plan["memory_of_each_embedding_ps"]["total"].get<double>();
-    if (!saves) CHECK(total == Approx(*server.Sum("simurgh_process_resident_bytes")).epsilon(0.1));
+    const double resident = *server.Sum("simurgh_process_resident_bytes");
+    if (!saves) CHECK(total == Approx(resident).epsilon(0.1).margin(5e6));
   }
   CompareBytes(plan, cluster, options.servers);
   if (!saves) return;

@@ -12,7 +12,7 @@ counts the tests. SUITE is bookworm or trixie (the default). Given TARGETs, buil
 
 The chroot sees the tree read-only. FOLDER/root has the system, FOLDER/build what was built, and FOLDER/ccache the
 compiler cache. All are kept for the next call. Nothing is installed outside FOLDER. Needs root, a mirror of Debian,
-mmdebstrap and 8 GB.
+mmdebstrap and 8 GB. Cases that need packages of PyPI are skipped without it.
 
 Environment:
   FOLDER=PATH  use this folder (default: build/debian/SUITE)
@@ -26,9 +26,9 @@ fail() { echo "debian_test: $*" >&2; exit 1; }
 # At the root of the tree, in the chroot.
 if [[ ${1-} == inside ]]; then
   shift
+  (($# > 0)) || exec scripts/test.sh --label '^(unit|property)$'
   scripts/bootstrap.sh
-  if (($# > 0)); then exec scripts/build.sh release "$@"; fi
-  exec scripts/test.sh --no-bootstrap --label '^(unit|property)$'
+  exec scripts/build.sh release "$@"
 fi
 
 case "${1-}" in

@@ -43,8 +43,12 @@ def torchrun(ranks, *words):
     """The start of a command line that runs a program's ranks by torchrun."""
     # PyTorch 1 with Python 3.11 cannot take the default of these two.
     old = ["--redirects=1", "--tee=1", "--log_dir=torchrun"] if torch.__version__ < "2" else []
-    return [sys.executable, "-B", "-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--master_addr=127.0.0.1",
-            f"--master_port={free_port()}", "--monitor_interval=0.2", *old, *words]
+    program, place = [], ["--master_addr=127.0.0.1", f"--master_port={free_port()}"]
+    if not old:  # That of Debian 13 has no libuv, without which torchrun itself cannot listen. Its ranks can.
+        program = ["env", "USE_LIBUV=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"]
+        place = ["--rdzv_backend=c10d", "--rdzv_conf=store_type=file", "--local_addr=127.0.0.1"]  # A file in TMPDIR.
+    program += [sys.executable, "-B", "-m", "torch.distributed.run"]
+    return [*program, f"--nproc_per_node={ranks}", *place, "--monitor_interval=0.2", *old, *words]
 
 
 def write_program(name, text):

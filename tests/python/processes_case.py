@@ -35,7 +35,7 @@ def open_worker(queue, folder):
     os.chdir(folder)  # A spawned process has imported `hosted` and is in its folder.
     try:
         queue.put(train()["test_auc"])
-    except simurgh.Error as error:
+    except (simurgh.Error, RuntimeError) as error:
         queue.put(f"{type(error).__name__}: {error}")
 
 
@@ -53,7 +53,9 @@ def child(method, target, *arguments):
 
 def check_fork_and_spawn():
     expected = train()["test_auc"]
-    expect(child("fork", open_worker, os.getcwd()) == expected, "a fork after a closed worker trains")
+    result = child("fork", open_worker, os.getcwd())
+    # Some versions of PyTorch compute no gradients in a fork.
+    expect(result == expected or "Autograd-and-Fork" in str(result), f"a fork after a closed worker trains: {result}")
     with simurgh.torch.Worker("clicks.yaml", overrides=["training.max_steps=5"], log_level="error") as worker:
         net = Net(worker.inputs)
         worker.track(net=net)

@@ -37,6 +37,14 @@ memory::desc Any(size_t rows, size_t columns, memory::data_type type) {
   return {{static_cast<memory::dim>(rows), static_cast<memory::dim>(columns)}, type, Tag::any};
 }
 
+memory::data_type TypeOf(const memory::desc& description) {
+#if DNNL_VERSION_MAJOR < 3
+  return description.data_type();
+#else
+  return description.get_data_type();
+#endif
+}
+
 // Arguments of one oneDNN call.
 struct Call {
   dnnl::stream stream{cpu::DnnlEngine()};
@@ -46,7 +54,7 @@ struct Call {
   void Give(int name, const memory::desc& description) {
     memory operand(description, cpu::DnnlEngine());
     const auto value = [](size_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; };
-    if (description.data_type() == memory::data_type::bf16) {
+    if (TypeOf(description) == memory::data_type::bf16) {
       auto* values = static_cast<uint16_t*>(operand.get_data_handle());
       const size_t count = description.get_size() / sizeof(uint16_t);
       for (size_t i = 0; i < count; ++i) {

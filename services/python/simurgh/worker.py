@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import traceback
+import weakref
 
 import numpy as np
 
@@ -188,6 +189,11 @@ class Batch:
         self.weights = array_of(memory, task.weights, (rows,)) if is_train and inputs.weighs else None
 
 
+def _abandon(handle, process):
+    if os.getpid() == process:
+        _library.LIBRARY.simurgh_worker_close(handle, b"the worker was not closed")
+
+
 class Worker:
     """A rank of a training, in place of a process nn-worker. Iterate over it to train:
 
@@ -243,6 +249,8 @@ class Worker:
         handle = ctypes.c_void_p()
         _library.check(_library.LIBRARY.simurgh_worker_open(options, handle))
         self._handle = handle
+        # Not __del__: at the end of the process, Python 3.13 does not call it for each object.
+        self._abandon = weakref.finalize(self, _abandon, handle, self._process)
         self.inputs = inputs_of(_library.LIBRARY.simurgh_worker_inputs, handle)
 
     def track(self, *, forward=None, save=None, restore=None, name="program"):
@@ -296,12 +304,9 @@ class Worker:
         if self._handle is None:
             return
         handle, self._handle, self._batch = self._handle, None, None
+        self._abandon.detach()
         text = None if failure is None else failure.encode("utf-8", "replace")
         _library.check(_library.LIBRARY.simurgh_worker_close(handle, text))
-
-    def __del__(self):
-        if getattr(self, "_handle", None) is not None and os.getpid() == self._process:
-            _library.LIBRARY.simurgh_worker_close(self._handle, b"the worker was not closed")
 
     def _on_signal(self, number, _frame):
         if self._interrupted:

@@ -60,6 +60,9 @@ Identity Make(const std::string& name, const CertificateOptions& options, const 
          authority ? "critical,CA:TRUE" : "critical,CA:FALSE");
   Extend(certificate, signer, NID_key_usage,
          authority ? "critical,keyCertSign" : "critical,digitalSignature");
+  // Python 3.13 requires these two.
+  Extend(certificate, signer, NID_subject_key_identifier, "hash");
+  if (issuer != nullptr) Extend(certificate, signer, NID_authority_key_identifier, "keyid:always");
   if (!authority) {
     Extend(certificate, signer, NID_ext_key_usage, options.usage);
     Extend(certificate, signer, NID_subject_alt_name, options.alternative_names);

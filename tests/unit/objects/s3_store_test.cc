@@ -2,19 +2,25 @@
 
 #include "objects/s3_store.h"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "base/check.h"
 #include "base/random.h"
+#include "tests/support/environment.h"
 #include "tests/support/s3_server.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/web_server.h"
 
 namespace simurgh {
 namespace {
@@ -121,6 +127,119 @@ TEST_CASE("A listing of more objects than an answer has is whole") {
   REQUIRE(listing.ok());
   REQUIRE(listing->keys.size() == kObjects);
   CHECK(listing->keys.back() == "k11099");
+}
+
+// The parameters of a request's target, decoded.
+std::map<std::string, std::string> ParametersOf(const std::string& target) {
+  std::map<std::string, std::string> parameters;
+  std::string name;
+  std::string text;
+  for (size_t i = target.find('?') + 1; i <= target.size(); ++i) {
+    if (i == target.size() || target[i] == '&') {
+      parameters[name] = text;
+      name = text = "";
+    } else if (target[i] == '=') {
+      name = std::exchange(text, "");
+    } else if (target[i] == '%') {
+      unsigned char byte = 0;
+      std::from_chars(target.data() + i + 1, target.data() + i + 3, byte, 16);
+      text += static_cast<char>(byte);
+      i += 2;
+    } else {
+      text += target[i];
+    }
+  }
+  return parameters;
+}
+
+// A bucket whose listings are pages of three names, each with a token with a +. repeats_folder:
+// whether a page after a folder begins with this folder.
+class PagedBucket {
+ public:
+  PagedBucket(std::vector<std::string> keys, bool repeats_folder)
+      : keys_(std::move(keys)),
+        repeats_folder_(repeats_folder),
+        server_([this](const testing::SeenRequest& seen) { return ListingOf(seen.target); }) {
+    std::ranges::sort(keys_);
+    environment_.Set("AWS_ACCESS_KEY_ID", "key");
+    environment_.Set("AWS_SECRET_ACCESS_KEY", "secret");
+    environment_.Set("no_proxy", "127.0.0.1");
+  }
+
+  std::unique_ptr<ObjectStore> store() const {
+    return Open("s3://bucket/p?endpoint_override=" + server_.url().substr(7) + "&scheme=http");
+  }
+  bool HasPlusInRequests() const {
+    return std::ranges::any_of(server_.requests(), [](const testing::SeenRequest& seen) {
+      return seen.target.find("%2B") != std::string::npos;
+    });
+  }
+
+ private:
+  testing::RawAnswer ListingOf(const std::string& target) const {
+    auto query = ParametersOf(target);
+    const std::string token = query["continuation-token"];
+    const std::string after = token.empty() ? query["start-after"] : token.substr(1);
+    const bool repeats = repeats_folder_ && token.empty();
+    std::string body = "<ListBucketResult>";
+    std::string last;
+    int count = 0;
+    for (const std::string& key : keys_) {
+      if (!key.starts_with(query["prefix"]) || key <= after) continue;
+      const size_t slash =
+          query["delimiter"].empty() ? std::string::npos : key.find('/', query["prefix"].size());
+      const bool is_folder = slash != std::string::npos;
+      const std::string name = is_folder ? key.substr(0, slash + 1) : key;
+      if (name == last || (name == after && !repeats)) continue;
+      if (++count > 3) {
+        body += "<IsTruncated>true</IsTruncated><NextContinuationToken>+" + last +
+                "</NextContinuationToken>";
+        break;
+      }
+      last = name;
+      body += is_folder ? "<CommonPrefixes><Prefix>" + name + "</Prefix></CommonPrefixes>"
+                        : "<Contents><Key>" + name + "</Key></Contents>";
+    }
+    return testing::Answer(200, body + "</ListBucketResult>");
+  }
+
+  std::vector<std::string> keys_;
+  const bool repeats_folder_;
+  testing::Environment environment_;
+  testing::WebServer server_;
+};
+
+TEST_CASE("A listing continues after a name if the token has a +") {
+  const bool repeats_folder = GENERATE(false, true);
+  const PagedBucket bucket({"p/a", "p/b+1", "p/b+2", "p/b/1", "p/b/2", "p/c", "p/d/1", "p/d/2",
+                            "p/e+", "p/f/1", "p/g/1", "p/g/2", "p/h", "p/ä", "q"},
+                           repeats_folder);
+  const auto all = bucket.store()->List("", true);
+  REQUIRE(all.ok());
+  CHECK(all->keys == std::vector<std::string>{"a", "b+1", "b+2", "b/1", "b/2", "c", "d/1", "d/2",
+                                              "e+", "f/1", "g/1", "g/2", "h", "ä"});
+  CHECK(all->folders.empty());
+  const auto top = bucket.store()->List("", false);
+  REQUIRE(top.ok());
+  CHECK(top->keys == std::vector<std::string>{"a", "b+1", "b+2", "c", "e+", "h", "ä"});
+  CHECK(top->folders == std::vector<std::string>{"b/", "d/", "f/", "g/"});
+  CHECK_FALSE(bucket.HasPlusInRequests());
+}
+
+TEST_CASE("A page of names with a + continues by its token, or is refused") {
+  const std::vector<std::string> keys = {"+1", "+2", "+3", "+4", "+5", "a"};
+  std::vector<std::string> objects;
+  for (const std::string& key : keys) objects.push_back("p/" + key);
+  const PagedBucket bucket(objects, /*repeats_folder=*/false);
+  const auto all = bucket.store()->List("", true);
+  if (all.ok()) {
+    CHECK(all->keys == keys);
+  } else {
+    CHECK(absl::IsFailedPrecondition(all.status()));
+    CHECK_THAT(std::string(all.status().message()),
+               Contains("s3://bucket/p: ") && Contains("use names without +"));
+    CHECK_FALSE(bucket.HasPlusInRequests());
+  }
 }
 
 TEST_CASE("Only one of several conditional writes has its effect") {

@@ -146,7 +146,7 @@ TEST_CASE("A request is signed by version 4 as the server computes it") {
   const std::string key =
       "/bucket/" + UrlEncoded("a b+c\xC3\xA4=d&e/.../f~_-./.g//(x)*'!@:,;$", "/");
   CHECK(key == "/bucket/a%20b%2Bc%C3%A4%3Dd%26e/.../f~_-./.g//%28x%29%2A%27%21%40%3A%2C%3B%24");
-  const std::string listing = "/bucket?continuation-token=" + UrlEncoded("1/+=a b") +
+  const std::string listing = "/bucket?continuation-token=" + UrlEncoded("1/=a b") +
                               "&list-type=2&prefix=" + UrlEncoded("m o/d&e=l");
   const std::string large(3 << 20, 'b');  // Waits for "100 Continue".
 
@@ -197,6 +197,26 @@ TEST_CASE("A request is signed by version 4 as the server computes it") {
       if (!token.empty()) CHECK_THAT(names, Contains("x-amz-security-token;"));
       CHECK(Part(authorization, "Signature=", "") == SignatureOf(seen, kSecret, "eu-central-1"));
     }
+  }
+}
+
+TEST_CASE("A + in a parameter is signed as the server computes it, or refused") {
+  Client client;
+  WebServer server([](const SeenRequest&) { return Answer(200, ""); });
+  WebRequest request = Get(server.url() + "/bucket?prefix=" + UrlEncoded("a+b c"));
+  CHECK(MustSend(client, request).status == 200);
+  request.signature = {.key = {"AKIDEXAMPLE", kSecret, ""}, .region = "eu-central-1"};
+  const auto answer = client.web->Send(request);
+  if (answer.ok()) {
+    const SeenRequest seen = server.requests().back();
+    CHECK(seen.target == "/bucket?prefix=a%2Bb%20c");
+    CHECK(Part(seen.headers.at("authorization"), "Signature=", "") ==
+          SignatureOf(seen, kSecret, "eu-central-1"));
+  } else {
+    CHECK(answer.status().code() == absl::StatusCode::kFailedPrecondition);
+    CHECK_THAT(std::string(answer.status().message()),
+               Contains("signs a + in a parameter as a space"));
+    CHECK(server.requests().size() == 1);
   }
 }
 
