@@ -73,6 +73,8 @@ TEST_PACKAGES=(
 )
 
 BENCH_PACKAGES=(
+  # A peer of bench_cold.
+  librocksdb-dev
   # A peer of bench_rpc.
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   # Measures TCP, as a reference for bench_rpc's raw peer.

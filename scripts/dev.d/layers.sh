@@ -57,7 +57,7 @@ data/reading: arrow_source arrow_vectors bad_row_file batch_reader csv_cells enc
 data/guess: data_guess label_texts retrieval_guess retrieval_label retrieval_time row_split telling_column
 kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file
-table: distinct_counter encoded_matrix memory_budget partition table
+table: cold_disk distinct_counter encoded_matrix memory_budget partition table
 embedding: argmax_wire batch_calls batch_plan batch_pool batch_pooling bucket_map forward_buffer pooling rank_row_cache raw_masks row_cache row_codec row_groups row_wire vector_codec vector_number
 nn: batch_block calibration cpu/compute_threads cpu/matmul dense_model dense_network dense_optimizer device_sums item_frequency metrics model onnx two_towers
 collective: collective nccl_library

@@ -65,6 +65,7 @@ class TableMetrics {
   MetricRegistry& registry_;
   const uint64_t capacity_rows_;
   bool warned_ ABSL_GUARDED_BY(mutex_) = false;
+  bool warned_of_disk_ ABSL_GUARDED_BY(mutex_) = false;
   const std::string table_;
   // One per partition; each belongs to the partition's thread.
   std::vector<std::unique_ptr<Reported>> reported_;

@@ -53,6 +53,7 @@ DaemonLine LineOf(const DaemonAnswers& answers, double unix_time) {
   line.memory_bytes = answers.now.Sum("simurgh_process_resident_bytes");
   if (kind == "embedding-ps") {
     line.rows = answers.now.Sum("simurgh_ps_table_rows").value_or(0);
+    line.cold_rows = answers.now.Sum("simurgh_ps_table_cold_rows");
     line.queue = answers.now.Sum("simurgh_rpc_calls_in_flight", {{"side", "server"}});
   } else if (kind == "embedding-worker") {
     line.queue = answers.now.Sum("simurgh_worker_forward_buffer_batches");
@@ -253,7 +254,11 @@ std::string ToTable(const ClusterStatus& status) {
   std::vector<std::array<std::string, 8>> rows{
       {"DAEMON", "STATE", "ROWS", "MEMORY", "SAMPLES/S", "STALENESS", "QUEUE", "CHECKPOINT"}};
   for (const DaemonLine& line : status.daemons) {
-    rows.push_back({line.name, line.state, Text(line.rows, "%.0f"), BytesText(line.memory_bytes),
+    std::string held = Text(line.rows, "%.0f");
+    if (line.cold_rows && *line.cold_rows > 0) {
+      absl::StrAppendFormat(&held, " (%.0f %% on disk)", 100 * *line.cold_rows / *line.rows);
+    }
+    rows.push_back({line.name, line.state, held, BytesText(line.memory_bytes),
                     Text(line.samples_per_second, "%.0f"), Text(line.staleness, "%.1f"),
                     Text(line.queue, "%.0f"), CheckpointText(line)});
   }
@@ -292,6 +297,7 @@ std::string ToJson(const ClusterStatus& status) {
                        {"state", line.state},
                        {"reason", line.reason},
                        {"rows", number(line.rows)},
+                       {"cold_rows", number(line.cold_rows)},
                        {"memory_bytes", number(line.memory_bytes)},
                        {"samples_per_second", number(line.samples_per_second)},
                        {"staleness", number(line.staleness)},

@@ -39,6 +39,7 @@ struct DaemonLine {
   std::string state;  // "ready", "not ready" or "unreachable"
   std::string reason;
   std::optional<double> rows;
+  std::optional<double> cold_rows;     // Part of `rows`: on disk.
   std::optional<double> memory_bytes;  // Resident memory.
   std::optional<double> samples_per_second;
   std::optional<double> staleness;  // Mean in steps.

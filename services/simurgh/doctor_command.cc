@@ -39,6 +39,7 @@
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
+#include "table/cold_disk.h"
 
 namespace simurgh {
 namespace {
@@ -90,6 +91,7 @@ class Doctor {
                                     const std::vector<std::string>& overrides);
   void CheckFolder(const CheckpointConfig& config);
   void CheckMemory(const ClusterConfig& config);
+  void CheckColdDirectory(const ClusterConfig& config);
   // Checks the daemons' names and ports, and those that run. agreement: ClusterAgreement of CONFIG.
   void CheckDaemons(const std::vector<ListedDaemon>& daemons, const std::string& agreement);
   // Returns false for a name that does not resolve.
@@ -225,6 +227,28 @@ void Doctor::CheckMemory(const ClusterConfig& config) {
   const std::string text = absl::StrCat(local_servers_, " servers of this machine may use ",
                                         BytesText(budget), " of its ", BytesText(memory));
   budget > memory ? Error(text + "; lower embedding_ps.memory_budget, or move servers") : Ok(text);
+}
+
+void Doctor::CheckColdDirectory(const ClusterConfig& config) {
+  const std::string& folder = config.embedding_ps.cold_directory;
+  if (local_servers_ == 0 || folder.empty()) return;
+  const StatusOr<ColdDiskSpeed> speed = MeasureColdDisk(folder);
+  if (!speed.ok()) {
+    return Error(
+        absl::StrCat("embedding_ps.cold_directory: ", std::string(speed.status().message()),
+                     "; choose a folder on an SSD that you may write to"));
+  }
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  const std::string text = absl::StrFormat(
+      "embedding_ps.cold_directory: %s are free, %.0f rows a second by %s",
+      BytesText(error ? 0 : space.available), speed->reads_per_second, speed->method);
+  // A disk that turns has some hundreds.
+  constexpr double kFew = 5'000;
+  if (speed->reads_per_second < kFew) {
+    return Warn(text + ": training will wait for the disk; choose a folder on an SSD");
+  }
+  Ok(text);
 }
 
 bool IsOfThisMachine(const std::string& text) {
@@ -460,6 +484,7 @@ void Doctor::CheckCluster(const std::string& path, const std::vector<std::string
   }
   CheckFolder(config->checkpoint);
   CheckMemory(*config);
+  CheckColdDirectory(*config);
   CheckDaemons(DaemonsOf(*config), ClusterAgreement(*config));
 }
 

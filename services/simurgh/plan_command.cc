@@ -380,10 +380,11 @@ Memory MemoryOf(const ClusterConfig& config, const Plan& plan, std::span<const T
   const std::vector<TableConfig> shares = SharesOf(config);
   TableMemory rows;
   for (size_t t = 0; t < shares.size(); ++t) rows += TableOn(config, shares[t], tables[t].ids);
-  Memory memory = {{"weights", rows.weights},      {"optimizer_state", rows.state},
-                   {"row_headers", rows.headers},  {"index", rows.index},
-                   {"eviction_queue", rows.queue}, {"admission", rows.admission},
-                   {"pages_ahead", rows.ahead},    {"empty_server", plan.empty_server}};
+  Memory memory = {{"weights", rows.weights},          {"optimizer_state", rows.state},
+                   {"row_headers", rows.headers},      {"index", rows.index},
+                   {"eviction_queue", rows.queue},     {"admission", rows.admission},
+                   {"pages_ahead", rows.ahead},        {"cold_index", rows.cold},
+                   {"empty_server", plan.empty_server}};
   if (config.training.mode == TrainingConfig::Mode::kAsync) {
     memory.emplace_back("dense_weights",
                         (plan.dense.weights + plan.dense.state) * sizeof(float) / servers);
@@ -426,6 +427,7 @@ StatusOr<uint64_t> EmptyServer(ClusterConfig config) {
   config.embedding_ps.memory_budget = 0;
   config.embedding_ps.numa_nodes.clear();
   config.embedding_ps.arena_directory.clear();
+  config.embedding_ps.cold_directory.clear();  // It is on the servers.
   MetricRegistry registry;
   ServerMetrics metrics(registry, config);
   SIMURGH_ASSIGN_OR_RETURN(const auto server, ParameterServer::Create(config, metrics));
@@ -528,15 +530,18 @@ nlohmann::ordered_json ToJson(const ClusterConfig& config, const Plan& plan,
 
   Json of_tables = Json::array();
   uint64_t row_files = 0;
+  uint64_t disk = 0;
   double all_ids = 0;
   const std::vector<TableConfig> shares = SharesOf(config);
   for (size_t t = 0; t < shares.size(); ++t) {
     const TableMemory memory = TableOn(config, shares[t], tables[t].ids);
     row_files += RowFileBytes(config, shares[t], memory);
     all_ids += tables[t].ids;
+    disk += memory.disk;
     of_tables.push_back({{"table", shares[t].name},
                          {"ids", whole(tables[t].ids)},
                          {"rows_per_server", memory.rows},
+                         {"cold_rows_per_server", memory.cold_rows},
                          {"bytes_per_server", memory.bytes()}});
   }
 
@@ -581,6 +586,7 @@ nlohmann::ordered_json ToJson(const ClusterConfig& config, const Plan& plan,
           {"samples_per_step", whole(ranks * config.training.batch_size)},
           {"rows_per_step", whole(traffic.rows / steps * ranks)},
           {"memory_of_each_embedding_ps", memory},
+          {"cold_directory_of_each_embedding_ps", disk},
           {"tables", of_tables},
           {"network_per_step", network},
           {"checkpoint",
@@ -601,6 +607,9 @@ std::string ToText(const nlohmann::ordered_json& plan) {
   absl::StrAppend(&out, "memory of each of ", plan["servers"].get<uint64_t>(), " embedding-ps\n");
   for (const auto& [name, bytes] : plan["memory_of_each_embedding_ps"].items()) {
     if (bytes != 0) line(name, bytes);
+  }
+  if (const auto& disk = plan["cold_directory_of_each_embedding_ps"]; disk != 0) {
+    line("cold_directory", disk);
   }
   absl::StrAppendFormat(&out, "\n%-24s %14s %16s %16s\n", "table", "ids", "rows per server",
                         "bytes per server");

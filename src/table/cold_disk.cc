@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -16,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/file_descriptor.h"
+#include "base/hash.h"
 #include "base/thread.h"
 
 namespace simurgh {
@@ -168,7 +171,8 @@ class SystemFile : public ColdDisk {
   const FileDescriptor file_;
   const std::string directory_;
   const bool is_direct_;
-  std::array<std::optional<io_uring>, 2> rings_;  // By reader. Unset where the system refuses it.
+  std::array<std::optional<io_uring>, 2>
+      rings_;  // Indexed by reader; unset where the system refuses it.
 };
 
 }  // namespace
@@ -228,6 +232,32 @@ StatusOr<uint64_t> ColdDisk::Allocate() {
   }
   SIMURGH_RETURN_IF_ERROR(Extend(end_));
   return std::exchange(end_, end_ + segment_bytes_);
+}
+
+StatusOr<ColdDiskSpeed> MeasureColdDisk(const std::string& directory) {
+  constexpr size_t kSegments = 4;
+  constexpr size_t kReads = 16'384;
+  constexpr size_t kPages = kSegments * ColdDisk::kSegmentBytes / ColdDisk::kAlignment;
+  SIMURGH_ASSIGN_OR_RETURN(const auto disk, ColdDisk::Create(directory));
+  const std::unique_ptr<void, void (*)(void*)> memory(
+      std::aligned_alloc(ColdDisk::kAlignment, ColdDisk::kSegmentBytes), std::free);
+  const std::span bytes(static_cast<std::byte*>(memory.get()), ColdDisk::kSegmentBytes);
+  std::ranges::fill(bytes, std::byte{1});
+  for (size_t i = 0; i < kSegments; ++i) {
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t offset, disk->Allocate());
+    SIMURGH_RETURN_IF_ERROR(disk->Write(offset, bytes));
+  }
+  std::vector<ColdDisk::Part> parts;
+  for (size_t i = 0; i < kReads; ++i) {
+    const size_t to = i * ColdDisk::kAlignment % bytes.size();
+    parts.push_back(
+        {Mix64(i) % kPages * ColdDisk::kAlignment, bytes.subspan(to, ColdDisk::kAlignment)});
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  SIMURGH_RETURN_IF_ERROR(disk->Read(parts));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return ColdDiskSpeed{.method = disk->Method(),
+                       .reads_per_second = static_cast<double>(kReads) / seconds.count()};
 }
 
 }  // namespace simurgh

@@ -84,4 +84,13 @@ class ColdDisk {
   std::thread thread_;  // From the first task on.
 };
 
+// What a folder's disk gives to cold rows.
+struct ColdDiskSpeed {
+  std::string method;
+  double reads_per_second = 0;  // Reads of single rows, many at a time.
+};
+
+// Writes 32 MiB and reads 16,384 pages of them at random. Errors: of ColdDisk.
+StatusOr<ColdDiskSpeed> MeasureColdDisk(const std::string& directory);
+
 }  // namespace simurgh

@@ -75,6 +75,12 @@ class ColdRows {
   Ahead ReadAhead(std::span<const uint64_t> ids);
 
   uint64_t size() const { return index_.size(); }
+  // Estimates the memory of an index of many rows, and their space on disk while rows come and go.
+  static uint64_t MemoryFor(uint64_t rows) { return rows * 21 / 2; }
+  static uint64_t DiskFor(uint64_t rows, const RowLayout& layout) {
+    return rows * (layout.stride_bytes + sizeof(uint32_t)) * 5 / 4;
+  }
+
   // Memory of the index and the segments' maps.
   uint64_t bytes_used() const;
   uint64_t disk_bytes() const { return (order_.size() + dropped_.size()) * disk_.segment_bytes(); }

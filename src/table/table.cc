@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "table/arena.h"
+#include "table/cold_rows.h"
 #include "table/eviction.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"
@@ -85,6 +86,9 @@ TableMemory& TableMemory::operator+=(const TableMemory& other) {
   queue += other.queue;
   admission += other.admission;
   ahead += other.ahead;
+  cold_rows += other.cold_rows;
+  cold += other.cold;
+  disk += other.disk;
   return *this;
 }
 
@@ -548,12 +552,17 @@ TableMemory Table::MemoryOf(const TableConfig& config, uint64_t ids, uint32_t bu
   }
   const RowLayout layout(RowStore::FormatOf(config));
   const bool evicts = admitted > static_cast<double>(config.capacity_rows);
-  memory.weights = memory.rows * layout.format.weight_bytes();
-  memory.state = memory.rows * layout.format.payload_bytes() - memory.weights;
-  const uint64_t store = memory.rows * layout.stride_bytes;
+  const uint64_t warm =
+      config.memory_rows == 0 ? memory.rows : std::min(memory.rows, config.memory_rows);
+  memory.cold_rows = memory.rows - warm;
+  memory.cold = ColdRows::MemoryFor(memory.cold_rows);
+  memory.disk = ColdRows::DiskFor(memory.cold_rows, layout);
+  memory.weights = warm * layout.format.weight_bytes();
+  memory.state = warm * layout.format.payload_bytes() - memory.weights;
+  const uint64_t store = warm * layout.stride_bytes;
   memory.headers = store - memory.weights - memory.state;
-  memory.index = RowIndex::BytesFor(config.capacity_rows, memory.rows);
-  memory.queue = RecencyQueue::BytesFor(memory.rows, evicts);
+  memory.index = RowIndex::BytesFor(config.capacity_rows, warm);
+  memory.queue = RecencyQueue::BytesFor(warm, evicts || memory.cold_rows > 0);
   const double groups = std::ceil(1.0 * buckets / Admission::kBucketsPerGroup);
   memory.admission = Admission::BytesFor(config.admission, with_ids(groups), memory.sketches);
   const auto ahead = [](uint64_t used, uint64_t capacity) {

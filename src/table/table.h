@@ -58,6 +58,7 @@ struct TableStats {
   uint64_t cooled = 0;              // Rows that left memory for the disk.
   uint64_t warmed = 0;              // Rows that came back.
   uint64_t cold_late = 0;           // Rows that a request had to wait for.
+  uint64_t cold_refused = 0;        // Rows that found no room on disk.
   uint64_t cold_read_bytes = 0;     // Read from disk, of all purposes.
   uint64_t cold_written_bytes = 0;  // Written to disk.
   uint64_t hits = 0;                // Ids of training pulls that had a row.
@@ -79,7 +80,8 @@ struct TableStats {
 
 // The memory that a table will take, in bytes.
 struct TableMemory {
-  uint64_t rows = 0;      // Number of rows.
+  uint64_t rows = 0;  // Number of rows, cold ones included.
+  uint64_t cold_rows = 0;
   uint64_t sketches = 0;  // Number of sketches of admission by occurrences.
   uint64_t weights = 0;
   uint64_t state = 0;      // State of the optimizer.
@@ -87,10 +89,12 @@ struct TableMemory {
   uint64_t index = 0;      // Index from ids to rows.
   uint64_t queue = 0;      // Order of eviction.
   uint64_t admission = 0;  // Sketches.
+  uint64_t cold = 0;       // Index of cold rows, without buffers.
+  uint64_t disk = 0;       // No memory: space of cold rows on disk, with gaps.
   uint64_t ahead = 0;      // Resident memory beyond the above: pages prepared for the next rows.
 
   // Same sum as TableStats::bytes.
-  uint64_t bytes() const { return weights + state + headers + index + queue + admission; }
+  uint64_t bytes() const { return weights + state + headers + index + queue + admission + cold; }
   TableMemory& operator+=(const TableMemory& other);
 };
 

@@ -193,6 +193,7 @@ bool Table::State::Cool(uint32_t now) {
   // Their index grows outside of the grants.
   constexpr uint64_t kColdRowsPerLook = 4096;
   if (budget != nullptr && cold->size() % kColdRowsPerLook == 0 && !budget->AllowsColdRows()) {
+    ++counts.cold_refused;
     return false;
   }
   const uint32_t row = queue.PopOldest(now);
@@ -201,6 +202,7 @@ bool Table::State::Cool(uint32_t now) {
     return true;
   }
   if (!cold->Add(rows.record(row)).ok()) {
+    ++counts.cold_refused;
     queue.Add(row);
     return false;
   }
