@@ -40,6 +40,32 @@ Checksum ChecksumOf(const std::byte* record, uint64_t bytes, uint32_t place) {
   return static_cast<Checksum>(HashBytes(text, place));
 }
 
+bool HasBit(const std::vector<uint64_t>& bits, uint32_t number) {
+  return number / 64 < bits.size() && (bits[number / 64] >> (number % 64) & 1) != 0;
+}
+
+// Returns whether a bit of a range is set.
+bool HasAny(const std::vector<uint64_t>& bits, uint32_t begin, uint32_t end) {
+  for (; begin < end && begin % 64 != 0; ++begin) {
+    if (HasBit(bits, begin)) return true;
+  }
+  for (; begin + 64 <= end && begin / 64 < bits.size(); begin += 64) {
+    if (bits[begin / 64] != 0) return true;
+  }
+  for (; begin < end; ++begin) {
+    if (HasBit(bits, begin)) return true;
+  }
+  return false;
+}
+
+void SetBit(std::vector<uint64_t>& bits, uint32_t number) {
+  bits[number / 64] |= uint64_t{1} << (number % 64);
+}
+
+void ClearBit(std::vector<uint64_t>& bits, uint32_t number) {
+  if (number / 64 < bits.size()) bits[number / 64] &= ~(uint64_t{1} << (number % 64));
+}
+
 RowHeader HeaderOf(const std::byte* record) {
   RowHeader header;
   std::memcpy(&header, record, sizeof(header));
@@ -87,7 +113,11 @@ void ColdRows::FreeSegment(uint32_t segment) {
   unused_.push_back(segment);
 }
 
-Status ColdRows::Append(Writer& writer, const std::byte* record) {
+ChangeLog::Noted ColdRows::NotedOf(const Segment& segment, uint32_t record) const {
+  return {.copied = HasBit(segment.copied, record), .recent = HasBit(segment.recent, record)};
+}
+
+Status ColdRows::Append(Writer& writer, const std::byte* record, const ChangeLog::Noted& noted) {
   Segment& segment = segments_[writer.segment];
   const uint32_t number = segment.filled;
   if (writer.block.size() == 0) {
@@ -106,7 +136,13 @@ Status ColdRows::Append(Writer& writer, const std::byte* record) {
     }
   }
   segment.oldest = std::min(segment.oldest, HeaderOf(record).recency);
-  segment.bits[number / 64] |= uint64_t{1} << (number % 64);
+  SetBit(segment.bits, number);
+  for (auto& [bits, is_set] :
+       {std::pair(&segment.copied, noted.copied), std::pair(&segment.recent, noted.recent)}) {
+    if (!is_set) continue;
+    bits->resize(segment.bits.size());
+    SetBit(*bits, number);
+  }
   ++segment.live;
   return absl::OkStatus();
 }
@@ -119,13 +155,13 @@ Status ColdRows::WriteBlock(Writer& writer) {
   return absl::OkStatus();
 }
 
-Status ColdRows::Add(const std::byte* record) {
+Status ColdRows::Add(const std::byte* record, const ChangeLog::Noted& noted) {
   if (!writer_.is_open() || segments_[writer_.segment].filled == per_segment_) {
     SIMURGH_ASSIGN_OR_RETURN(writer_.segment, NewSegment());
     order_.push_back(writer_.segment);
   }
   const uint32_t number = segments_[writer_.segment].filled;
-  SIMURGH_RETURN_IF_ERROR(Append(writer_, record));
+  SIMURGH_RETURN_IF_ERROR(Append(writer_, record, noted));
   index_.Insert(RowIndex::Hash(HeaderOf(record).id), PlaceOf(writer_.segment, number));
   ++counts_.added;
   return absl::OkStatus();
@@ -274,15 +310,19 @@ bool ColdRows::Has(const Row& row) const {
   return segments_[row.place / per_segment_].is_live(row.place % per_segment_);
 }
 
-void ColdRows::Remove(const Row& row) {
+ChangeLog::Noted ColdRows::Remove(const Row& row) {
   Segment& segment = segments_[row.place / per_segment_];
   const uint32_t record = row.place % per_segment_;
   SIMURGH_CHECK(segment.is_live(record));
-  segment.bits[record / 64] &= ~(uint64_t{1} << (record % 64));
+  const ChangeLog::Noted noted = NotedOf(segment, record);
+  for (auto* const bits : {&segment.bits, &segment.copied, &segment.recent}) {
+    ClearBit(*bits, record);
+  }
   --segment.live;
   has_empty_ = has_empty_ || segment.live == 0;
   index_.Erase(RowIndex::Hash(row.header().id), row.place);
   ++counts_.removed;
+  return noted;
 }
 
 StatusOr<ColdRows::Row> ColdRows::Oldest() {
@@ -429,16 +469,17 @@ Status ColdRows::Compact(size_t first, size_t count) {
       SIMURGH_RETURN_IF_ERROR(
           ReadBlock(number, block, segments_[number].filled, segments_[number].bits));
       Status written;
-      VisitBlock(number, block, segments_[number].filled, segments_[number].bits,
-                 [&](const Row& row) {
-                   if (!written.ok()) return;
-                   if (!writer.is_open() || segments_[writer.segment].filled == per_segment_) {
-                     writer.segment = made[next++];
-                   }
-                   const uint32_t to = PlaceOf(writer.segment, segments_[writer.segment].filled);
-                   written = Append(writer, row.record);
-                   if (written.ok()) index_.Replace(RowIndex::Hash(row.header().id), row.place, to);
-                 });
+      VisitBlock(
+          number, block, segments_[number].filled, segments_[number].bits, [&](const Row& row) {
+            if (!written.ok()) return;
+            if (!writer.is_open() || segments_[writer.segment].filled == per_segment_) {
+              writer.segment = made[next++];
+            }
+            const uint32_t to = PlaceOf(writer.segment, segments_[writer.segment].filled);
+            written =
+                Append(writer, row.record, NotedOf(segments_[number], row.place % per_segment_));
+            if (written.ok()) index_.Replace(RowIndex::Hash(row.header().id), row.place, to);
+          });
       SIMURGH_RETURN_IF_ERROR(written);
     }
   }
@@ -470,13 +511,35 @@ Status ColdRows::Rebase(uint32_t shift) {
   return absl::OkStatus();
 }
 
-void ColdRows::BeginCopy() {
+void ColdRows::BeginCopy(CopyBase base) {
   EndCopy();
   for (const uint32_t number : order_) {
     Segment& segment = segments_[number];
+    std::vector<uint64_t> recent = std::exchange(segment.recent, {});
+    if (base == CopyBase::kBeforeLast) {
+      recent.resize(std::max(recent.size(), segment.copied.size()));
+      for (size_t i = 0; i < segment.copied.size(); ++i) recent[i] |= segment.copied[i];
+    }
+    const bool is_noted = base == CopyBase::kLast || base == CopyBase::kBeforeLast;
+    segment.copied = is_noted ? std::move(recent) : std::vector<uint64_t>();
     if (segment.live == 0) continue;
     ++segment.pins;
     copy_.push_back({.segment = number, .filled = segment.filled, .bits = segment.bits});
+  }
+}
+
+uint64_t ColdRows::CountChanges() const {
+  uint64_t count = 0;
+  for (const CopiedSegment& copied : copy_) {
+    for (const uint64_t word : segments_[copied.segment].copied) count += std::popcount(word);
+  }
+  return count;
+}
+
+void ColdRows::CopyChanges() {
+  for (CopiedSegment& copied : copy_) {
+    const std::vector<uint64_t>& changed = segments_[copied.segment].copied;
+    copied.bits = changed.empty() ? std::vector<uint64_t>(copied.bits.size()) : changed;
   }
 }
 
@@ -498,7 +561,12 @@ StatusOr<uint64_t> ColdRows::TakeCopied(size_t count, std::vector<std::byte>& re
   uint64_t taken = 0;
   while (taken < count && !copy_.empty()) {
     CopiedSegment& copied = copy_.front();
-    if (copied.block * per_block_ < copied.filled) {
+    const uint32_t first = copied.block * per_block_;
+    if (first < copied.filled && !HasAny(copied.bits, first, first + per_block_)) {
+      ++copied.block;
+      continue;
+    }
+    if (first < copied.filled) {
       SIMURGH_RETURN_IF_ERROR(ReadBlock(copied.segment, copied.block, copied.filled, copied.bits));
       VisitBlock(copied.segment, copied.block, copied.filled, copied.bits, [&](const Row& row) {
         records.insert(records.end(), row.record, row.record + stride_bytes_);

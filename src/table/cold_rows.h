@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "table/cold_disk.h"
 #include "table/cold_index.h"
+#include "table/row_copy.h"
 #include "table/row_layout.h"
 
 namespace simurgh {
@@ -85,8 +86,9 @@ class ColdRows {
   uint64_t bytes_used() const;
   uint64_t disk_bytes() const { return (order_.size() + dropped_.size()) * disk_.segment_bytes(); }
 
-  // Appends a record. Errors: RESOURCE_EXHAUSTED if the disk is full; nothing has changed then.
-  Status Add(const std::byte* record);
+  // Appends a record, of which these changes are noted. Errors: RESOURCE_EXHAUSTED if the disk is
+  // full; nothing has changed then.
+  Status Add(const std::byte* record, const ChangeLog::Noted& noted = {});
 
   // Reads the rows of ids, in their order. Ids without a row are left out.
   // Errors: of the disk; DATA_LOSS for a wrong checksum.
@@ -95,8 +97,8 @@ class ColdRows {
   bool MayHave(uint64_t id) const;
   // Whether a fetched row is still here.
   bool Has(const Row& row) const;
-  // Removes a fetched row.
-  void Remove(const Row& row);
+  // Removes a fetched row. Returns its changes.
+  ChangeLog::Noted Remove(const Row& row);
   // Reads the oldest row. Requires size() > 0. Errors: of Fetch().
   StatusOr<Row> Oldest();
 
@@ -113,8 +115,13 @@ class ColdRows {
   // Lowers the recency of all rows, to 0 at least. Errors: of the disk.
   Status Rebase(uint32_t shift);
 
-  // A copy of all rows as they are now. They stay on disk until it has them, or EndCopy().
-  void BeginCopy();
+  // A copy of all rows as they are now. They stay on disk until it has them, or EndCopy(). base:
+  // see ChangeLog::Begin().
+  void BeginCopy(CopyBase base);
+  // Rows that changed between the copy's base and its begin. The second leaves the others out of
+  // the copy, of which no row may have been taken.
+  uint64_t CountChanges() const;
+  void CopyChanges();
   void EndCopy();
   // Appends about `count` rows of the copy, or fewer. Returns how many. Errors: of Fetch().
   StatusOr<uint64_t> TakeCopied(size_t count, std::vector<std::byte>& records);
@@ -142,6 +149,9 @@ class ColdRows {
     uint32_t oldest = UINT32_MAX;  // The least recency of a record, before the shift.
     uint32_t pins = 0;             // Copies and reads that need it.
     std::vector<uint64_t> bits;    // The live records.
+    // Live records with such changes; empty: none.
+    std::vector<uint64_t> copied;
+    std::vector<uint64_t> recent;
     bool is_live(uint32_t record) const { return (bits[record / 64] >> (record % 64) & 1) != 0; }
   };
 
@@ -172,7 +182,8 @@ class ColdRows {
   StatusOr<uint32_t> NewSegment();
   void FreeSegment(uint32_t segment);
   // Appends to the writer's segment, which has room. Errors: of the disk.
-  Status Append(Writer& writer, const std::byte* record);
+  Status Append(Writer& writer, const std::byte* record, const ChangeLog::Noted& noted);
+  ChangeLog::Noted NotedOf(const Segment& segment, uint32_t record) const;
   // Writes the block that is not full.
   Status WriteBlock(Writer& writer);
   // Reads a block of a segment and checks its live records. bits: which are live.

@@ -34,11 +34,16 @@ void ChangeLog::Remove(uint32_t row, uint64_t id, uint64_t all_rows) {
   RemoveId(id, all_rows);
 }
 
-void ChangeLog::Forget(uint32_t row) {
+ChangeLog::Noted ChangeLog::Take(uint32_t row) {
+  const Noted noted = {.copied = copied_.Has(row), .recent = recent_.Has(row)};
   copied_.Clear(row);
   recent_.Clear(row);
-  recent_.known = false;
-  recent_.removed = {};
+  return noted;
+}
+
+void ChangeLog::Put(uint32_t row, const Noted& noted) {
+  if (noted.copied) copied_.Set(row);
+  if (noted.recent) recent_.Set(row);
 }
 
 void ChangeLog::RemoveId(uint64_t id, uint64_t all_rows) {

@@ -22,19 +22,19 @@ class ChangeLog {
   // Returns whether changes are to be noted.
   bool active() const { return active_; }
 
-  void Change(uint32_t row) {
-    const size_t word = row / kWordBits;
-    if (word >= recent_.rows.size()) [[unlikely]]
-      recent_.rows.resize(2 * word + 1);
-    recent_.rows[word] |= Bit(row);
-  }
+  void Change(uint32_t row) { recent_.Set(row); }
   // all_rows: rows of the table. When more ids have gone than half of them, changes are unknown.
   void Remove(uint32_t row, uint64_t id, uint64_t all_rows);
   // A row that is not in memory goes.
   void RemoveId(uint64_t id, uint64_t all_rows);
-  // A row leaves memory and stays in the table. The changes are unknown from now on: the next copy
-  // has all rows.
-  void Forget(uint32_t row);
+  // What is noted of one row.
+  struct Noted {
+    bool copied = false;  // Changed between the base of the last copy and its Begin().
+    bool recent = false;  // Changed since then.
+  };
+  // A row leaves memory, or is back, and stays in the table.
+  Noted Take(uint32_t row);
+  void Put(uint32_t row, const Noted& noted);
 
   // A copy begins. all_rows: as for Remove.
   void Begin(CopyBase base, uint64_t all_rows);
@@ -43,10 +43,7 @@ class ChangeLog {
   // since.
 
   bool known() const { return copied_.known; }
-  bool Includes(uint32_t row) const {
-    const size_t word = row / kWordBits;
-    return word < copied_.rows.size() && (copied_.rows[word] & Bit(row)) != 0;
-  }
+  bool Includes(uint32_t row) const { return copied_.Has(row); }
   // The first row from `row` on, or `end`.
   uint32_t Next(uint32_t row, uint32_t end) const;
   uint64_t Count() const;
@@ -60,6 +57,16 @@ class ChangeLog {
     std::vector<uint64_t> removed;
     bool known = false;
 
+    bool Has(uint32_t row) const {
+      const size_t word = row / kWordBits;
+      return word < rows.size() && (rows[word] & Bit(row)) != 0;
+    }
+    void Set(uint32_t row) {
+      const size_t word = row / kWordBits;
+      if (word >= rows.size()) [[unlikely]]
+        rows.resize(2 * word + 1);
+      rows[word] |= Bit(row);
+    }
     void Clear(uint32_t row);
     // Forgets the ids if they are too many, or not all of them.
     void BoundRemoved(uint64_t all_rows);

@@ -284,7 +284,7 @@ uint64_t Table::BeginCopy(CopyMemory& memory, CopyBase base) {
   s.copy_stamp = s.newest_stamp + 1;
   s.copy.Begin(static_cast<uint32_t>(s.copy_stamp - s.stamp_origin), s.store.carved_rows(),
                s.index.size(), memory);
-  if (s.cold != nullptr) s.cold->BeginCopy();
+  if (s.cold != nullptr) s.cold->BeginCopy(base);
   s.SetSuspects();
   return s.all_rows();
 }
@@ -292,14 +292,14 @@ uint64_t Table::BeginCopy(CopyMemory& memory, CopyBase base) {
 std::optional<TableChanges> Table::changes() const {
   const ChangeLog& changes = state_->changes;
   if (!changes.known()) return std::nullopt;
-  return TableChanges{changes.Count(), changes.removed()};
+  const uint64_t cold = state_->cold == nullptr ? 0 : state_->cold->CountChanges();
+  return TableChanges{changes.Count() + cold, changes.removed()};
 }
 
 void Table::CopyChanges() {
   SIMURGH_CHECK(state_->changes.known());
   state_->copy.Restrict(state_->changes, state_->changes.Count());
-  // A row that has left memory makes the changes unknown.
-  if (state_->cold != nullptr) state_->cold->EndCopy();
+  if (state_->cold != nullptr) state_->cold->CopyChanges();
 }
 
 CopiedRows Table::TakeRows(size_t count) {

@@ -201,14 +201,18 @@ bool Table::State::Cool(uint32_t now) {
     Remove(row, *Expired(row), /*queued=*/false);
     return true;
   }
-  if (!cold->Add(rows.record(row)).ok()) {
+  const ChangeLog::Noted noted = changes.Take(row);
+  if (!cold->Add(rows.record(row), noted).ok()) {
     ++counts.cold_refused;
+    changes.Put(row, noted);
     queue.Add(row);
     return false;
   }
-  if (rows.header(row).recency < copy.bound()) [[unlikely]]
+  if (rows.header(row).recency < copy.bound()) [[unlikely]] {
+    changes.Put(row, noted);  // The copy asks for them.
     copy.Save(row, /*keeps_stamp=*/false);
-  if (changes.active()) changes.Forget(row);
+    changes.Take(row);
+  }
   Leave(row, /*queued=*/false);
   return true;
 }
@@ -236,7 +240,7 @@ uint32_t Table::State::Warm(const ColdRows::Row& cold_row, uint32_t now) {
     RemoveCold(cold_row, *cause);
     return kNoRow;
   }
-  cold->Remove(cold_row);
+  const ChangeLog::Noted noted = cold->Remove(cold_row);
   const uint32_t row = Put(header, now);
   if (row == kNoRow) {
     cold_failure.Update(absl::ResourceExhaustedError(
@@ -248,6 +252,7 @@ uint32_t Table::State::Warm(const ColdRows::Row& cold_row, uint32_t now) {
   std::memcpy(rows.values(row), cold_row.record + sizeof(RowHeader),
               rows.layout().stride_bytes - sizeof(RowHeader));
   copy.LeaveOut(row);
+  changes.Put(row, noted);
   if (changes.active()) changes.Change(row);
   return row;
 }

@@ -35,8 +35,7 @@ constexpr char kAbout[] =
 
 Usage: bench_cold [options]
 
-Creates all rows of a table with Adagrad, then pulls and pushes batches of distinct ids, drawn by Zipf's
-law. The reads of a batch begin one batch ahead, as a training with staleness 1 does. Prints for the
+Creates all rows of a table with Adagrad. Then pulls and pushes batches of distinct ids, drawn by Zipf's law. The reads of a batch begin one batch ahead, as a training with staleness 1 does. Prints for the
 table in memory and for one with cold rows:
   rows_per_s     rows pulled and pushed in a second
   hits           share of the pulls' rows that were in memory

@@ -164,7 +164,7 @@ TEST_CASE("Cold rows agree with a map, in order, and leave few gaps") {
       REQUIRE(oldest->header().id == order.begin()->second);
     }
     if (step % 500 == 100) {
-      rows.BeginCopy();
+      rows.BeginCopy(CopyBase::kUnnoted);
       copied.clear();
       copy.clear();
       for (const auto& [id, number] : appended) copied.push_back(id);
@@ -212,7 +212,7 @@ TEST_CASE("A copy of cold rows has those of its begin") {
   ColdRows rows(*disk, kLayout);
   constexpr uint64_t kRows = 5000;
   for (uint64_t id = 0; id < kRows; ++id) REQUIRE(rows.Add(RecordOf(id, 1).data()).ok());
-  rows.BeginCopy();
+  rows.BeginCopy(CopyBase::kUnnoted);
   for (uint64_t id = 0; id < kRows; ++id) {
     const auto found = rows.Fetch({&id, 1});
     REQUIRE(found->size() == 1);
