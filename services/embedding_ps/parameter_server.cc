@@ -261,7 +261,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     server->shards_.back()->thread->Run([&] { pinned = PinThreadToNode(*memory.numa_node); }).get();
     SIMURGH_RETURN_IF_ERROR(pinned);
   }
-  SIMURGH_RETURN_IF_ERROR(CheckBudget(limit, kept_free));
+  SIMURGH_RETURN_IF_ERROR(CheckBudget(limit, kept_free + kept_for_cold));
   server->threads_.count = static_cast<uint32_t>(partitions);
   server->saver_ = std::make_unique<RowSaver>(config.checkpoint, server->tables_, server->threads_,
                                               server->copy_memory_, metrics, server->environment_);

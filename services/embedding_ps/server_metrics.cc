@@ -134,9 +134,9 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     WarnOfLostRows(now);
     if (now.cold_refused > before.cold_refused && !std::exchange(warned_of_disk_, true)) {
       spdlog::error(
-          "rows find no room on the disk of embedding_ps.cold_directory, and when_full applies; "
-          "free space there, or raise embedding_ps.memory_budget: table={}",
-          table_);
+          "a row finds no room in memory nor in embedding_ps.cold_directory, and when_full "
+          "applies; make room: table={} reason='{}'",
+          table_, std::string(table.cold_refusal().message()));
     }
     for (size_t i = 0; i < now.pulled_before.size(); ++i) {
       const uint64_t count = now.pulled_before[i] - before.pulled_before[i];

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "absl/strings/str_format.h"
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/step_id.h"
 #include "config/uri.h"
 #include "data/guess/label_texts.h"
@@ -169,11 +171,12 @@ class NnWorker : public Daemon {
       cluster_->StopAfter(kStopGrace);
       if (checkpointer_ != nullptr) checkpointer_->Stop();
     });
-    if (ranks_ != nullptr && saves_model() && Continues(job_->config().checkpoint.directory) &&
-        job_->IsComplete()) {
+    StatusOr<TrainResult> result = Train(cancel.get_token());
+    const bool has_joined = joined_.run != 0;
+    if (is_complete() && !has_joined && !result.ok() && !stop.stop_requested() &&
+        MayBeAlone(result.status())) {
       return ReportComplete();
     }
-    StatusOr<TrainResult> result = Train(cancel.get_token());
     if (monitor_ != nullptr) monitor_->Stop();  // Other ranks may end now.
     if (fed_ != nullptr) NotifyLoaders(result.status());
     const Status saved = SaveOrAwait(result, stop);
@@ -202,14 +205,54 @@ class NnWorker : public Daemon {
 
   bool saves_model() const { return !job_->config().checkpoint.directory.empty(); }
 
-  // Ends a start without rows to train on. Another rank may have ended before, so this one does not
-  // wait for it.
+  // Returns whether this start of one of several ranks has no rows to train on.
+  bool is_complete() const {
+    return ranks_ != nullptr && saves_model() && Continues(job_->config().checkpoint.directory) &&
+           job_->IsComplete();
+  }
+
+  // Returns whether the other ranks may have ended before, with the complete model.
+  static bool MayBeAlone(const Status& status) {
+    return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
+           absl::IsAborted(status) || absl::IsUnavailable(status);
+  }
+
+  // Waits for the other daemons; for nn_worker.rank_timeout if the model is complete.
+  Status AwaitPeers(const std::stop_token& stop) {
+    if (!is_complete()) return monitor_->Await(stop);
+    std::stop_source patience;
+    const std::stop_callback stopper(stop, [&] { patience.request_stop(); });
+    Mutex mutex;
+    CondVar ended;
+    bool has_ended = false;
+    std::thread timer([&] {
+      const auto deadline =
+          std::chrono::steady_clock::now() + job_->config().nn_worker.rank_timeout;
+      const MutexLock lock(mutex);
+      while (!has_ended && ended.WaitUntil(mutex, deadline)) {
+      }
+      patience.request_stop();
+    });
+    const Status status = monitor_->Await(patience.get_token());
+    {
+      const MutexLock lock(mutex);
+      has_ended = true;
+      ended.NotifyAll();
+    }
+    timer.join();
+    return status;
+  }
+
+  // Ends a start without rows to train on, after the other ranks have ended.
   Status ReportComplete() {
     const TrainState& start = job_->start();
     const std::string reason = NothingTrained(
         job_->config(), {.steps = start.steps, .stopped_early = start.stopped_early});
     spdlog::warn("{}", reason);
-    if (rank_ == 0) on_result_(absl::StrCat("warning: ", reason, "\ntrained_steps=0\n"));
+    const std::string tested = update_ ? absl::StrCat(update_->tested, " ") : "";
+    if (rank_ == 0) {
+      on_result_(absl::StrCat("warning: ", reason, "\n", tested, "trained_steps=0\n"));
+    }
     return absl::OkStatus();
   }
 
@@ -322,7 +365,7 @@ class NnWorker : public Daemon {
   }
 
   StatusOr<TrainResult> Train(const std::stop_token& stop) {
-    if (monitor_ != nullptr) SIMURGH_RETURN_IF_ERROR(monitor_->Await(stop));
+    if (monitor_ != nullptr) SIMURGH_RETURN_IF_ERROR(AwaitPeers(stop));
     if (fed_ != nullptr) SIMURGH_RETURN_IF_ERROR(AwaitLoaders(stop));
     JointRun joint{.collective = nullptr, .run = run_};
     if (ranks_ == nullptr) {
@@ -516,9 +559,9 @@ class NnWorker : public Daemon {
   // they end with an error as well, and all start again.
   Status SaveOrAwait(const StatusOr<TrainResult>& result, const std::stop_token& stop) {
     const bool saves = checkpointer_ != nullptr;
-    const bool is_joint = result.ok() && collective_->ranks() > 1 && saves_model();
+    const bool is_joint =
+        result.ok() && !result->interrupted && collective_->ranks() > 1 && saves_model();
     if (!is_joint) return saves ? SaveLast(result, stop) : absl::OkStatus();
-    if (!saves && result->interrupted) return absl::OkStatus();
     const std::stop_callback leaver(stop, [&] {
       if (!saves) collective_->Abort(absl::AbortedError("stopped while rank 0 saved the model"));
     });

@@ -33,9 +33,9 @@ Status SystemError(const std::string& what, int error) {
   return Status(code, absl::StrCat(what, ": ", std::string(strerror(error))));
 }
 
-// Makes a file without a name. is_direct: whether it has O_DIRECT.
+// Makes a file without a name. is_direct: whether it may have O_DIRECT, then whether it has.
 StatusOr<FileDescriptor> MakeFile(const std::string& directory, bool& is_direct) {
-  for (const int direct : {O_DIRECT, 0}) {
+  for (const int direct : {is_direct ? O_DIRECT : 0, 0}) {
     is_direct = direct != 0;
     const int file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | direct, 0600);
     if (file >= 0) return FileDescriptor(file);
@@ -43,11 +43,10 @@ StatusOr<FileDescriptor> MakeFile(const std::string& directory, bool& is_direct)
     if (errno != EOPNOTSUPP && errno != EISDIR) return SystemError(directory, errno);
     std::string name = directory + "/cold-XXXXXX";  // No O_TMPFILE.
     const int named = ::mkostemp(name.data(), O_CLOEXEC | direct);
-    if (named >= 0) {
-      ::unlink(name.c_str());
-      return FileDescriptor(named);
-    }
-    if (errno != EINVAL) return SystemError(directory, errno);
+    const int error = errno;
+    ::unlink(name.c_str());  // Exists even after some errors.
+    if (named >= 0) return FileDescriptor(named);
+    if (error != EINVAL) return SystemError(directory, error);
   }
   return SystemError(directory, EINVAL);
 }
@@ -55,16 +54,12 @@ StatusOr<FileDescriptor> MakeFile(const std::string& directory, bool& is_direct)
 class SystemFile : public ColdDisk {
  public:
   SystemFile(FileDescriptor file, std::string directory, bool is_direct, uint64_t segment_bytes,
-             bool by_ring)
+             const std::array<std::optional<io_uring>, 2>& rings)
       : ColdDisk(segment_bytes),
         file_(std::move(file)),
         directory_(std::move(directory)),
-        is_direct_(is_direct) {
-    for (std::optional<io_uring>& made : rings_) {
-      io_uring ring;
-      if (by_ring && io_uring_queue_init(kReadsInFlight, &ring, 0) == 0) made = ring;
-    }
-  }
+        is_direct_(is_direct),
+        rings_(rings) {}
   ~SystemFile() override {
     StopThread();
     for (std::optional<io_uring>& ring : rings_) {
@@ -179,10 +174,21 @@ class SystemFile : public ColdDisk {
 
 StatusOr<std::unique_ptr<ColdDisk>> ColdDisk::Create(const std::string& directory,
                                                      uint64_t segment_bytes, bool by_ring) {
-  bool is_direct = false;
-  SIMURGH_ASSIGN_OR_RETURN(FileDescriptor file, MakeFile(directory, is_direct));
-  return std::make_unique<SystemFile>(std::move(file), directory, is_direct, segment_bytes,
-                                      by_ring);
+  std::array<std::optional<io_uring>, 2> rings;
+  for (std::optional<io_uring>& made : rings) {
+    io_uring ring;
+    if (by_ring && io_uring_queue_init(kReadsInFlight, &ring, 0) == 0) made = ring;
+  }
+  // Without io_uring only the system's cache reads many parts at a time.
+  bool is_direct = rings[0].has_value();
+  StatusOr<FileDescriptor> file = MakeFile(directory, is_direct);
+  if (!file.ok()) {
+    for (std::optional<io_uring>& ring : rings) {
+      if (ring) io_uring_queue_exit(&*ring);
+    }
+    return file.status();
+  }
+  return std::make_unique<SystemFile>(*std::move(file), directory, is_direct, segment_bytes, rings);
 }
 
 ColdDisk::~ColdDisk() { StopThread(); }
@@ -224,14 +230,26 @@ void ColdDisk::RunTasks() {
   }
 }
 
-StatusOr<uint64_t> ColdDisk::Allocate() {
-  if (!free_.empty()) {
-    const uint64_t offset = free_.back();
-    free_.pop_back();
-    return offset;
+Status ColdDisk::KeepReserve() {
+  const auto reserve = [this] {
+    const uint64_t used = end_ / segment_bytes_ - free_.size();
+    return 2 + used * 3 / 10;
+  };
+  while (free_.size() < reserve()) {
+    SIMURGH_RETURN_IF_ERROR(Extend(end_));
+    free_.push_back(std::exchange(end_, end_ + segment_bytes_));
   }
-  SIMURGH_RETURN_IF_ERROR(Extend(end_));
-  return std::exchange(end_, end_ + segment_bytes_);
+  return absl::OkStatus();
+}
+
+StatusOr<uint64_t> ColdDisk::Allocate() {
+  if (free_.empty()) {
+    SIMURGH_RETURN_IF_ERROR(Extend(end_));
+    return std::exchange(end_, end_ + segment_bytes_);
+  }
+  const uint64_t offset = free_.back();
+  free_.pop_back();
+  return offset;
 }
 
 StatusOr<ColdDiskSpeed> MeasureColdDisk(const std::string& directory) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 
+#include "base/aligned_buffer.h"
 #include "base/mutex.h"
 #include "base/status.h"
 
@@ -45,8 +47,12 @@ class ColdDisk {
 
   uint64_t segment_bytes() const { return segment_bytes_; }
 
-  // Returns the offset of a free segment. Errors: RESOURCE_EXHAUSTED if the disk is full.
-  virtual StatusOr<uint64_t> Allocate();
+  // Rows that come and go leave gaps, and the rewriting of segments needs others. So three tenths
+  // of the used segments are kept free, and more rows are refused before. Errors:
+  // RESOURCE_EXHAUSTED if the disk is full.
+  Status KeepReserve();
+  // Returns the offset of a free segment. Errors: of KeepReserve(), if none is left.
+  StatusOr<uint64_t> Allocate();
   // The segment's space serves the next segments.
   void Free(uint64_t offset) { free_.push_back(offset); }
 
@@ -64,6 +70,15 @@ class ColdDisk {
   // Drops tasks that have not begun, and waits for the one that has.
   void StopThread();
 
+  // Memory that the tables of a partition share, for one call at a time.
+  struct Scratch {
+    AlignedBuffer fetched;
+    AlignedBuffer block;
+  };
+  Scratch& scratch() { return scratch_; }
+  // Bytes of records that are read ahead, for all tables.
+  std::atomic<uint64_t>& ahead_bytes() { return ahead_bytes_; }
+
   // How it reads, for the log.
   virtual std::string Method() const = 0;
 
@@ -74,6 +89,8 @@ class ColdDisk {
   void RunTasks();
 
   const uint64_t segment_bytes_;
+  Scratch scratch_;
+  std::atomic<uint64_t> ahead_bytes_ = 0;
   uint64_t end_ = 0;
   std::vector<uint64_t> free_;
   std::function<void()> wake_;

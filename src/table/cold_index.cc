@@ -24,6 +24,7 @@ void ColdIndex::Part::Add(Slot slot) {
 }
 
 void ColdIndex::Insert(uint64_t hash, uint32_t place) {
+  if (parts_.empty()) parts_.resize(kParts);
   Part& part = PartOf(hash);
   if ((part.count + 1) * 5 > part.slots.size() * 4) {
     const size_t size = std::max<size_t>(8, part.slots.size() + part.slots.size() / 10 + 1);

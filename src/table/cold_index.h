@@ -26,6 +26,7 @@ class ColdIndex {
   // Calls visit(place) for each entry of this hash. `visit` must not change the index.
   template <typename Visit>
   void ForEach(uint64_t hash, const Visit& visit) const {
+    if (parts_.empty()) return;
     const Part& part = PartOf(hash);
     if (part.count == 0) return;
     const uint32_t key = KeyOf(hash);
@@ -35,12 +36,13 @@ class ColdIndex {
   }
 
   void Prefetch(uint64_t hash) const {
+    if (parts_.empty()) return;
     const Part& part = PartOf(hash);
     if (part.count > 0) __builtin_prefetch(&part.slots[part.Home(KeyOf(hash))]);
   }
 
   uint64_t size() const { return size_; }
-  uint64_t bytes_used() const { return slots_ * sizeof(Slot) + kParts * sizeof(Part); }
+  uint64_t bytes_used() const { return slots_ * sizeof(Slot) + parts_.size() * sizeof(Part); }
 
  private:
   static constexpr size_t kParts = 1024;
@@ -68,7 +70,7 @@ class ColdIndex {
   Part& PartOf(uint64_t hash) { return parts_[NumberOf(hash)]; }
   const Part& PartOf(uint64_t hash) const { return parts_[NumberOf(hash)]; }
 
-  std::vector<Part> parts_;
+  std::vector<Part> parts_;  // Empty before the first entry.
   uint64_t size_ = 0;
   uint64_t slots_ = 0;
 };

@@ -19,7 +19,7 @@ namespace {
 using Checksum = uint32_t;
 
 // Neighbours that are written anew together.
-constexpr size_t kMaxWindow = 8;
+constexpr size_t kMaxWindow = 5;
 
 constexpr uint64_t RoundDown(uint64_t bytes) {
   return bytes / ColdDisk::kAlignment * ColdDisk::kAlignment;
@@ -35,9 +35,9 @@ void Reserve(AlignedBuffer& buffer, uint64_t bytes) {
   buffer = AlignedBuffer(memory, bytes, [](std::byte* data) { std::free(data); });
 }
 
-Checksum ChecksumOf(const std::byte* record, uint64_t bytes, uint32_t place) {
+Checksum ChecksumOf(const std::byte* record, uint64_t bytes, uint64_t seed) {
   const std::string_view text(reinterpret_cast<const char*>(record), bytes);
-  return static_cast<Checksum>(HashBytes(text, place));
+  return static_cast<Checksum>(HashBytes(text, seed));
 }
 
 bool HasBit(const std::vector<uint64_t>& bits, uint32_t number) {
@@ -87,7 +87,7 @@ ColdRows::ColdRows(ColdDisk& disk, const RowLayout& layout)
 uint64_t ColdRows::bytes_used() const {
   const uint64_t of_segment = sizeof(Segment) + (per_segment_ / 64 + 1) * sizeof(uint64_t);
   return index_.bytes_used() + segments_.size() * of_segment + writer_.block.size() +
-         fetched_.size() + block_.size();
+         oldest_.records.size();
 }
 
 bool ColdRows::IsUnwritten(uint32_t segment, uint32_t record) const {
@@ -104,7 +104,9 @@ StatusOr<uint32_t> ColdRows::NewSegment() {
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t offset, disk_.Allocate());
   const auto number = adds ? static_cast<uint32_t>(segments_.size()) : unused_.back();
   adds ? void(segments_.emplace_back()) : unused_.pop_back();
-  segments_[number] = {.offset = offset, .bits = std::vector<uint64_t>(per_segment_ / 64 + 1)};
+  segments_[number] = {.offset = offset,
+                       .generation = segments_[number].generation + 1,
+                       .bits = std::vector<uint64_t>(per_segment_ / 64 + 1)};
   return number;
 }
 
@@ -126,7 +128,7 @@ Status ColdRows::Append(Writer& writer, const std::byte* record, const ChangeLog
   }
   std::byte* const to = writer.block.data() + number % per_block_ * record_bytes_;
   std::memcpy(to, record, stride_bytes_);
-  const Checksum checksum = ChecksumOf(to, stride_bytes_, PlaceOf(writer.segment, number));
+  const Checksum checksum = ChecksumOf(to, stride_bytes_, SeedOf(PlaceOf(writer.segment, number)));
   std::memcpy(to + stride_bytes_, &checksum, sizeof(checksum));
   ++segment.filled;
   if (segment.filled % per_block_ == 0) {
@@ -155,7 +157,8 @@ Status ColdRows::WriteBlock(Writer& writer) {
   return absl::OkStatus();
 }
 
-Status ColdRows::Add(const std::byte* record, const ChangeLog::Noted& noted) {
+Status ColdRows::Add(const std::byte* record, const ChangeLog::Noted& noted, bool is_more) {
+  if (is_more) SIMURGH_RETURN_IF_ERROR(disk_.KeepReserve());
   if (!writer_.is_open() || segments_[writer_.segment].filled == per_segment_) {
     SIMURGH_ASSIGN_OR_RETURN(writer_.segment, NewSegment());
     order_.push_back(writer_.segment);
@@ -170,7 +173,7 @@ Status ColdRows::Add(const std::byte* record, const ChangeLog::Noted& noted) {
 Status ColdRows::Check(std::byte* record, const Segment& segment, uint32_t place) const {
   Checksum stored;
   std::memcpy(&stored, record + stride_bytes_, sizeof(stored));
-  if (stored != ChecksumOf(record, stride_bytes_, place)) {
+  if (stored != ChecksumOf(record, stride_bytes_, SeedOf(place))) {
     return absl::DataLossError(
         "a cold row on disk has a wrong checksum: the disk has lost or changed data");
   }
@@ -190,8 +193,8 @@ Status ColdRows::ReadFound() {
     const auto [begin, end] = range_of(row);
     bytes += end - begin;
   }
-  Reserve(fetched_, bytes);
-  std::byte* to = fetched_.data();
+  Reserve(disk_.scratch().fetched, bytes);
+  std::byte* to = disk_.scratch().fetched.data();
   for (Row& row : found_) {
     const uint32_t segment = row.place / per_segment_;
     const uint32_t record = row.place % per_segment_;
@@ -219,7 +222,9 @@ Status ColdRows::ReadFound() {
 ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
   constexpr size_t kAhead = 16;
   Ahead ahead;
-  if (size() == 0) return ahead;
+  // More is read when it is needed.
+  constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+  if (size() == 0 || disk_.ahead_bytes() >= kMostBytes) return ahead;
   const auto read = std::make_shared<Ahead::Read>();
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + kAhead < ids.size()) index_.Prefetch(RowIndex::Hash(ids[i + kAhead]));
@@ -235,18 +240,18 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
     });
   }
   if (read->places.empty()) return ahead;
-  counts_.read_bytes += read->places.size() * ColdDisk::kAlignment;
+  disk_.ahead_bytes() += read->places.size() * record_bytes_;
   ahead.rows_ = self_;
   ahead.read_ = read;
   disk_.Post([read, &disk = disk_, bytes = record_bytes_] {
-    // A record takes one or two pages. Their number bounds the memory.
-    constexpr size_t kTogether = 2048;
+    constexpr uint64_t kMostPages = uint64_t{8} << 20;  // Bytes.
+    const size_t together = kMostPages / (RoundUp(bytes) + ColdDisk::kAlignment);
     thread_local AlignedBuffer pages;
     std::vector<ColdDisk::Part> parts;
     read->records.resize(read->places.size() * bytes);
-    for (size_t begin = 0; begin < read->places.size() && read->status.ok(); begin += kTogether) {
+    for (size_t begin = 0; begin < read->places.size() && read->status.ok(); begin += together) {
       const auto offsets =
-          std::span(read->offsets).subspan(begin, std::min(kTogether, read->places.size() - begin));
+          std::span(read->offsets).subspan(begin, std::min(together, read->places.size() - begin));
       const auto length = [&](uint64_t offset) {
         return RoundUp(offset + bytes) - RoundDown(offset);
       };
@@ -271,6 +276,12 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
 }
 
 void ColdRows::Forget(const Ahead::Read& read) {
+  disk_.ahead_bytes() -= read.places.size() * record_bytes_;
+  if (read.done) {
+    for (const uint64_t offset : read.offsets) {
+      counts_.read_bytes += RoundUp(offset + record_bytes_) - RoundDown(offset);
+    }
+  }
   for (const uint32_t place : read.places) {
     ahead_.erase(place);
     --segments_[place / per_segment_].pins;
@@ -291,8 +302,9 @@ StatusOr<std::span<const ColdRows::Row>> ColdRows::Fetch(std::span<const uint64_
   found_.clear();
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + kAhead < ids.size()) index_.Prefetch(RowIndex::Hash(ids[i + kAhead]));
-    index_.ForEach(RowIndex::Hash(ids[i]),
-                   [&](uint32_t place) { found_.push_back({i, place, nullptr}); });
+    index_.ForEach(RowIndex::Hash(ids[i]), [&](uint32_t place) {
+      found_.push_back({i, place, segments_[place / per_segment_].generation, nullptr});
+    });
   }
   SIMURGH_RETURN_IF_ERROR(ReadFound());
   std::erase_if(found_, [&](const Row& row) { return row.header().id != ids[row.at]; });
@@ -307,7 +319,8 @@ bool ColdRows::MayHave(uint64_t id) const {
 }
 
 bool ColdRows::Has(const Row& row) const {
-  return segments_[row.place / per_segment_].is_live(row.place % per_segment_);
+  const Segment& segment = segments_[row.place / per_segment_];
+  return segment.generation == row.generation && segment.is_live(row.place % per_segment_);
 }
 
 ChangeLog::Noted ColdRows::Remove(const Row& row) {
@@ -335,12 +348,12 @@ StatusOr<ColdRows::Row> ColdRows::Oldest() {
     const uint32_t block = record / per_block_;
     if (oldest_.segment != number || oldest_.block != block || record >= oldest_.filled) {
       SIMURGH_RETURN_IF_ERROR(ReadBlock(number, block, segment.filled, segment.bits));
-      std::swap(oldest_.records, block_);
+      std::swap(oldest_.records, disk_.scratch().block);
       oldest_.segment = number;
       oldest_.block = block;
       oldest_.filled = segment.filled;
     }
-    return Row{0, PlaceOf(number, record),
+    return Row{0, PlaceOf(number, record), segment.generation,
                oldest_.records.data() + record % per_block_ * record_bytes_};
   }
   return absl::InternalError("there is no cold row");
@@ -348,20 +361,20 @@ StatusOr<ColdRows::Row> ColdRows::Oldest() {
 
 Status ColdRows::ReadBlock(uint32_t segment, uint32_t block, uint32_t filled,
                            const std::vector<uint64_t>& bits) {
-  Reserve(block_, block_bytes_);
+  Reserve(disk_.scratch().block, block_bytes_);
   const uint32_t first = block * per_block_;
   if (IsUnwritten(segment, first)) {
-    std::memcpy(block_.data(), writer_.block.data(), block_bytes_);
+    std::memcpy(disk_.scratch().block.data(), writer_.block.data(), block_bytes_);
   } else {
     const ColdDisk::Part part = {segments_[segment].offset + block * block_bytes_,
-                                 block_.bytes().first(block_bytes_)};
+                                 disk_.scratch().block.bytes().first(block_bytes_)};
     SIMURGH_RETURN_IF_ERROR(disk_.Read({&part, 1}));
     counts_.read_bytes += block_bytes_;
   }
   for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
     if ((bits[i / 64] >> (i % 64) & 1) == 0) continue;
-    SIMURGH_RETURN_IF_ERROR(Check(block_.data() + (i - first) * record_bytes_, segments_[segment],
-                                  PlaceOf(segment, i)));
+    SIMURGH_RETURN_IF_ERROR(Check(disk_.scratch().block.data() + (i - first) * record_bytes_,
+                                  segments_[segment], PlaceOf(segment, i)));
   }
   return absl::OkStatus();
 }
@@ -372,7 +385,8 @@ void ColdRows::VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
   const uint32_t first = block * per_block_;
   for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
     if ((bits[i / 64] >> (i % 64) & 1) == 0) continue;
-    visit({0, PlaceOf(segment, i), block_.data() + (i - first) * record_bytes_});
+    visit({0, PlaceOf(segment, i), segments_[segment].generation,
+           disk_.scratch().block.data() + (i - first) * record_bytes_});
   }
 }
 
@@ -451,24 +465,31 @@ Status ColdRows::Compact(size_t first, size_t count) {
   const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(first);
   const std::vector<uint32_t> old(begin, begin + static_cast<std::ptrdiff_t>(count));
   for (const uint32_t number : old) rows += segments_[number].live;
+  if ((rows + per_segment_ - 1) / per_segment_ >= count) return absl::OkStatus();
   oldest_.segment = UINT32_MAX;
   std::vector<uint32_t> made;
   while (made.size() * per_segment_ < rows) {
     StatusOr<uint32_t> number = NewSegment();
-    if (!number.ok()) {  // A full disk: later.
+    if (!number.ok()) {  // A full disk: fewer neighbours.
       for (const uint32_t unneeded : made) FreeSegment(unneeded);
-      return absl::OkStatus();
+      return count > 2 ? Compact(first, count - 1) : absl::OkStatus();
     }
     made.push_back(*number);
   }
+  struct Move {
+    uint64_t hash;
+    uint32_t from;
+    uint32_t to;
+  };
+  std::vector<Move> moves;
   Writer writer;
+  Status written;
   size_t next = 0;
   const uint64_t written_before = counts_.written_bytes;
   for (const uint32_t number : old) {
     for (uint32_t block = 0; block * per_block_ < segments_[number].filled; ++block) {
       SIMURGH_RETURN_IF_ERROR(
           ReadBlock(number, block, segments_[number].filled, segments_[number].bits));
-      Status written;
       VisitBlock(
           number, block, segments_[number].filled, segments_[number].bits, [&](const Row& row) {
             if (!written.ok()) return;
@@ -478,13 +499,21 @@ Status ColdRows::Compact(size_t first, size_t count) {
             const uint32_t to = PlaceOf(writer.segment, segments_[writer.segment].filled);
             written =
                 Append(writer, row.record, NotedOf(segments_[number], row.place % per_segment_));
-            if (written.ok()) index_.Replace(RowIndex::Hash(row.header().id), row.place, to);
+            if (!written.ok()) return;
+            moves.push_back({RowIndex::Hash(row.header().id), row.place, to});
+            index_.Replace(moves.back().hash, row.place, to);
           });
-      SIMURGH_RETURN_IF_ERROR(written);
+      if (!written.ok()) break;
     }
+    if (!written.ok()) break;
   }
-  if (writer.is_open() && segments_[writer.segment].filled % per_block_ != 0) {
-    SIMURGH_RETURN_IF_ERROR(WriteBlock(writer));
+  if (written.ok() && writer.is_open() && segments_[writer.segment].filled % per_block_ != 0) {
+    written = WriteBlock(writer);
+  }
+  if (!written.ok()) {  // The old segments have all rows. Try again later.
+    for (const Move& move : moves) index_.Replace(move.hash, move.to, move.from);
+    for (const uint32_t unneeded : made) FreeSegment(unneeded);
+    return absl::OkStatus();
   }
   counts_.compacted_bytes += counts_.written_bytes - written_before;
   order_.erase(begin, begin + static_cast<std::ptrdiff_t>(count));

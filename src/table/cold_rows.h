@@ -38,6 +38,7 @@ class ColdRows {
   struct Row {
     size_t at;       // Position of its id.
     uint32_t place;  // Its place, until the next Maintain().
+    uint32_t generation;
     std::byte* record;
     RowHeader& header() const { return *reinterpret_cast<RowHeader*>(record); }
   };
@@ -54,8 +55,8 @@ class ColdRows {
       if (const auto rows = rows_.lock()) (*rows)->Forget(*read_);
     }
 
-    // Returns whether all have been read, or one cannot be.
-    bool done() const { return read_ == nullptr || read_->done; }
+    // Returns whether all have been read, one cannot be, or the rows are gone.
+    bool done() const { return read_ == nullptr || read_->done || rows_.expired(); }
 
    private:
     friend class ColdRows;
@@ -84,11 +85,12 @@ class ColdRows {
 
   // Memory of the index and the segments' maps.
   uint64_t bytes_used() const;
+  uint64_t segments() const { return order_.size(); }
   uint64_t disk_bytes() const { return (order_.size() + dropped_.size()) * disk_.segment_bytes(); }
 
-  // Appends a record, of which these changes are noted. Errors: RESOURCE_EXHAUSTED if the disk is
-  // full; nothing has changed then.
-  Status Add(const std::byte* record, const ChangeLog::Noted& noted = {});
+  // Appends a record, of which these changes are noted. is_more: false if another row is removed
+  // in turn. Errors: RESOURCE_EXHAUSTED if the disk is full; nothing has changed then.
+  Status Add(const std::byte* record, const ChangeLog::Noted& noted = {}, bool is_more = true);
 
   // Reads the rows of ids, in their order. Ids without a row are left out.
   // Errors: of the disk; DATA_LOSS for a wrong checksum.
@@ -101,6 +103,8 @@ class ColdRows {
   ChangeLog::Noted Remove(const Row& row);
   // Reads the oldest row. Requires size() > 0. Errors: of Fetch().
   StatusOr<Row> Oldest();
+  // Frees segments without rows. Fetched rows in them are gone.
+  void FreeEmpty();
 
   // Reads the next records of a round through all rows, about `count`, if some may be older than
   // `recency`. Errors: of Fetch().
@@ -143,7 +147,8 @@ class ColdRows {
 
   struct Segment {
     uint64_t offset = 0;
-    uint32_t filled = 0;  // Records.
+    uint32_t generation = 0;  // Counts the segments of this number.
+    uint32_t filled = 0;      // Records.
     uint32_t live = 0;
     uint32_t shift = 0;            // Its records' recency is lower by this.
     uint32_t oldest = UINT32_MAX;  // The least recency of a record, before the shift.
@@ -180,6 +185,10 @@ class ColdRows {
   bool IsUnwritten(uint32_t segment, uint32_t record) const;
 
   StatusOr<uint32_t> NewSegment();
+  // Tells records of a place apart that were there one after the other.
+  uint64_t SeedOf(uint32_t place) const {
+    return place | uint64_t{segments_[place / per_segment_].generation} << 32;
+  }
   void FreeSegment(uint32_t segment);
   // Appends to the writer's segment, which has room. Errors: of the disk.
   Status Append(Writer& writer, const std::byte* record, const ChangeLog::Noted& noted);
@@ -196,7 +205,6 @@ class ColdRows {
   // Calls visit for the live records of the block that was read.
   void VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
                   const std::vector<uint64_t>& bits, absl::FunctionRef<void(const Row&)> visit);
-  void FreeEmpty();
   // Frees segments in dropped_ that nobody needs any more.
   void FreeDropped();
   // Ends the use of records that were read ahead.
@@ -230,8 +238,6 @@ class ColdRows {
   std::shared_ptr<ColdRows*> self_ = std::make_shared<ColdRows*>(this);
   std::vector<Row> found_;
   std::vector<ColdDisk::Part> parts_;
-  AlignedBuffer fetched_;
-  AlignedBuffer block_;  // See ReadBlock().
   // The block of the oldest row, for Oldest().
   struct OldestBlock {
     uint32_t segment = UINT32_MAX;

@@ -184,7 +184,8 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t stamp = stamps_(taken.rows[i]);
       const uint64_t number = stamp >> shift_;
-      if (number == front_) {
+      // Earlier: a cold row that a push has brought back, in the place of an expired one.
+      if (number <= front_) {
         ready_.push_back(ReadyOf(stamp, Mix64(ids_(taken.rows[i])), taken.rows[i]));
         continue;
       }

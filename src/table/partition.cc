@@ -68,7 +68,9 @@ Status Partition::State::TableFull(uint32_t table) const {
   const uint64_t rows = tables[table]->stats().rows;
   const std::string limit =
       rows < config.capacity_rows
-          ? std::string("embedding_ps.memory_budget or the arena's file system is used up")
+          ? std::string(
+                "memory_rows, embedding_ps.memory_budget, or the file system of "
+                "arena_directory or cold_directory is used up")
           : absl::StrCat("a partition's share of its capacity is ", config.capacity_rows);
   return absl::FailedPreconditionError(
       absl::StrCat("pull: table '", config.name, "' is full with ", rows, " rows: ", limit,

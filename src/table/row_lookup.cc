@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "table/simd/pull_rows.h"
 #include "table/table_state.h"
@@ -75,19 +76,29 @@ constexpr size_t kAcquireBlock = 32;
 }  // namespace
 
 void Table::State::PullCold(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
-                            PullReport& pulled) {
+                            uint32_t open_from, PullReport& pulled) {
   constexpr size_t kDone = std::numeric_limits<size_t>::max();
   RowStore::Reader reader(store, to.precision());
-  for (bool again = true; again;) {
+  bool has_maintained = false;
+  for (bool again = true; again && cold_failure.ok();) {
     again = false;
+    bool has_moved = false;
+    bool has_stayed = false;
     for (const ColdRows::Row& cold_row : FetchColdAt(ids, absent)) {
       const size_t at = absent[cold_row.at];
       const bool has_gone = !cold->Has(cold_row);
+      if (!has_gone && cold_row.header().recency >= open_from) {
+        open.push_back(at);
+        absent[cold_row.at] = kDone;
+        continue;
+      }
       // An id given twice is in memory by now, or has left it again.
       const uint32_t row =
           has_gone ? index.Find(ids[at], RowIndex::Hash(ids[at])) : Warm(cold_row, now);
       again = again || (has_gone && row == kNoRow);
+      has_stayed = has_stayed || (row == kNoRow && cold->Has(cold_row));
       if (row == kNoRow) continue;
+      has_moved = true;
       if (at % kAgeEvery == 0) {
         ++counts.pulled_before[std::bit_width(now - rows.header(row).recency)];
       }
@@ -98,12 +109,17 @@ void Table::State::PullCold(std::span<const uint64_t> ids, EncodedRows to, uint3
       absent[cold_row.at] = kDone;
     }
     std::erase(absent, kDone);
+    if (!has_stayed) continue;
+    // The rows that came back have left gaps.
+    if (!has_moved && std::exchange(has_maintained, true)) return FailToWarm();
+    MaintainCold();
+    again = true;
   }
 }
 
 void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
                               PullReport& pulled) {
-  if (cold != nullptr) PullCold(ids, to, now, pulled);
+  if (!cold_failure.ok()) return;
   RowStore::Reader reader(store, to.precision());
   for (size_t i = 0; i < absent.size(); ++i) {
     if (const size_t next = i + kBucketsAhead; next < absent.size()) {

@@ -152,8 +152,10 @@ PullReport Table::PullClosed(std::span<const uint64_t> ids, EncodedRows rows, ui
     const auto block = ids.subspan(begin, count);
     const EncodedRows to = rows.Rows(begin, count);
     s.PullPresent(block, to, now, open);
-    for (const size_t at : s.open) left_out.push_back(static_cast<uint32_t>(begin + at));
     counts.found += count - s.absent.size() - s.open.size();
+    if (s.cold_rows() > 0) s.PullCold(block, to, now, open, counts);
+    std::ranges::sort(s.open);
+    for (const size_t at : s.open) left_out.push_back(static_cast<uint32_t>(begin + at));
     fits ? s.PullNew(block, to, now, counts) : s.PullAbsent(block, to, now, counts);
   }
   s.MaintainCold();
@@ -211,14 +213,25 @@ PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients
   updater.Flush();
   // Rows that have left memory since their pull.
   const auto now = static_cast<uint32_t>(s.newest_stamp - s.stamp_origin);
-  for (const ColdRows::Row& cold : s.FetchColdAt(ids, s.absent)) {
-    const uint32_t row = s.Warm(cold, now);
-    if (row == kNoRow) continue;
-    updater.Add(row, gradients.row(s.absent[cold.at]));
-    updater.Flush();  // The next one may send this row back to the disk.
-    ++found;
+  std::vector<size_t> left;
+  bool has_maintained = false;
+  while (s.cold_rows() > 0 && !s.absent.empty() && s.cold_failure.ok()) {
+    left.clear();
+    const uint64_t found_before = found;
+    for (const ColdRows::Row& cold : s.FetchColdAt(ids, s.absent)) {
+      const uint32_t row = s.Warm(cold, now);
+      if (row == kNoRow && s.cold->Has(cold)) left.push_back(s.absent[cold.at]);
+      if (row == kNoRow) continue;
+      updater.Add(row, gradients.row(s.absent[cold.at]));
+      updater.Flush();  // The next one may send this row back to the disk.
+      ++found;
+    }
+    if (!left.empty() && found == found_before && std::exchange(has_maintained, true)) {
+      s.FailToWarm();
+    }
+    s.MaintainCold();
+    s.absent.swap(left);
   }
-  s.MaintainCold();
   const uint64_t bad_gradients = updater.gradients_not_finite();
   const PushReport report{.updated = found - bad_gradients - updater.rows_not_finite(),
                           .missing = ids.size() - found,
@@ -232,6 +245,7 @@ PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients
 }
 
 const Status& Table::failure() const { return state_->cold_failure; }
+const Status& Table::cold_refusal() const { return state_->cold_refusal; }
 
 void Table::SetClock(std::function<std::chrono::steady_clock::time_point()> clock) {
   state_->clock = std::move(clock);
@@ -314,6 +328,7 @@ CopiedRows Table::TakeRows(size_t count) {
     }
     taken.done = s.cold->copy_done();
   }
+  taken.failure = s.cold_failure;
   taken.stamp_origin = s.stamp_origin;
   s.SetSuspects();
   return taken;
@@ -321,6 +336,7 @@ CopiedRows Table::TakeRows(size_t count) {
 
 CopiedRows Table::TakeEarlyRows() {
   CopiedRows taken = state_->copy.TakeEarly();
+  taken.failure = state_->cold_failure;
   taken.done = taken.done && (state_->cold == nullptr || state_->cold->copy_done());
   taken.stamp_origin = state_->stamp_origin;
   return taken;
@@ -413,7 +429,7 @@ Status Table::PutRows(std::span<const std::span<const std::byte>> parts,
     const uint32_t row = s.Put(header, now);
     if (row == kNoRow) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("table '", s.config.name, "': full at ", s.index.size(),
+          absl::StrCat("table '", s.config.name, "': full at ", s.all_rows(),
                        " rows; raise its capacity, or set when_full: evict"));
     }
     for (size_t c = 0; c < columns.size(); ++c) {

@@ -145,7 +145,7 @@ struct CopiedRows {
   uint64_t stamp_origin = 0;
   uint64_t early_bytes = 0;  // 0, or all blocks: release them from the CopyMemory after use.
   bool done = false;         // There are no further rows.
-  Status failure;            // Cold rows cannot be read: the copy has failed.
+  Status failure;            // See Table::failure(): the copy has failed.
 };
 
 // The rows of one table in one partition.
@@ -233,6 +233,8 @@ class Table {
 
   // Returns the error that has lost rows, if there was one: no request may succeed after it.
   const Status& failure() const;
+  // Returns why a row found no room on disk the last time.
+  const Status& cold_refusal() const;
 
   // Clock of eviction.idle_time; steady_clock unless set.
   void SetClock(std::function<std::chrono::steady_clock::time_point()> clock);

@@ -48,7 +48,7 @@ uint32_t Table::State::BeginPull(uint64_t stamp) {
   newest_stamp = std::max({stamp, newest_stamp, copy_stamp});
   if (newest_stamp - stamp_origin >= kFreeRecency) Rebase();
   const auto now = static_cast<uint32_t>(newest_stamp - stamp_origin);
-  denied = false;
+  denied = cold_denied = false;
   if (!expiry.active()) return now;
   expiry.Advance(newest_stamp, expiry.timed() ? clock() : Expiry::Clock::time_point());
   SetSuspects();
@@ -166,11 +166,44 @@ bool Table::State::MakeSpace(uint32_t now) {
     if (!evicts || !EvictOldest(now)) return false;
     if (HasSpace()) return true;  // The row was in memory.
   }
-  if (!file_full && GrowLimit()) return true;
-  if (Cool(now)) return true;
-  if (!evicts || index.size() == 0) return false;
+  if (MakeRoom(now, /*adds_row=*/true)) return true;
+  if (!evicts) return false;
+  // Cold rows are the oldest.
+  if (cold_rows() > 0 && EvictColdRows(now) && MakeRoom(now, /*adds_row=*/true)) return true;
+  if (index.size() == 0) return false;
   Evict(now, EvictionCause::kMemory);
   return true;
+}
+
+bool Table::State::MakeRoom(uint32_t now, bool adds_row) {
+  if (!file_full && GrowLimit()) return true;
+  return Cool(now, adds_row);
+}
+
+bool Table::State::EvictColdRows(uint32_t now) {
+  // The disk has room again when a whole segment is free; the budget, when a row is.
+  const uint64_t segments = cold->segments();
+  do {
+    const StatusOr<ColdRows::Row> oldest = cold->Oldest();
+    if (!oldest.ok()) {
+      cold_failure.Update(oldest.status());
+      return false;
+    }
+    RemoveCold(*oldest, Expired(oldest->header(), oldest->record + sizeof(RowHeader))
+                            .value_or(EvictionCause::kMemory));
+    if (cold_denied) return true;
+    cold->FreeEmpty();
+  } while (cold->size() > 0 && cold->segments() == segments);
+  return true;
+}
+
+bool Table::State::AllowsColdRow() {
+  // Their index grows outside of the grants.
+  constexpr uint64_t kRowsPerLook = 4096;
+  if (budget == nullptr || cold->size() < cold_allowed) return true;
+  cold_denied = cold_denied || !budget->AllowsColdRows();
+  if (!cold_denied) cold_allowed = cold->size() + kRowsPerLook;
+  return !cold_denied;
 }
 
 bool Table::State::EvictOldest(uint32_t now) {
@@ -188,12 +221,11 @@ bool Table::State::EvictOldest(uint32_t now) {
   return true;
 }
 
-bool Table::State::Cool(uint32_t now) {
+bool Table::State::Cool(uint32_t now, bool adds_row) {
   if (cold == nullptr || index.size() == 0) return false;
-  // Their index grows outside of the grants.
-  constexpr uint64_t kColdRowsPerLook = 4096;
-  if (budget != nullptr && cold->size() % kColdRowsPerLook == 0 && !budget->AllowsColdRows()) {
+  if (adds_row && !AllowsColdRow()) {
     ++counts.cold_refused;
+    cold_refusal = absl::ResourceExhaustedError("embedding_ps.memory_budget is used up");
     return false;
   }
   const uint32_t row = queue.PopOldest(now);
@@ -202,8 +234,9 @@ bool Table::State::Cool(uint32_t now) {
     return true;
   }
   const ChangeLog::Noted noted = changes.Take(row);
-  if (!cold->Add(rows.record(row), noted).ok()) {
+  if (Status added = cold->Add(rows.record(row), noted, adds_row); !added.ok()) {
     ++counts.cold_refused;
+    cold_refusal = std::move(added);
     changes.Put(row, noted);
     queue.Add(row);
     return false;
@@ -240,13 +273,16 @@ uint32_t Table::State::Warm(const ColdRows::Row& cold_row, uint32_t now) {
     RemoveCold(cold_row, *cause);
     return kNoRow;
   }
+  // The row is in memory before it leaves the disk.
+  if (index.size() >= row_limit && !MakeRoom(now, /*adds_row=*/false)) {
+    const bool evicts = config.when_full == WhenFull::kEvict && cold_rows() > 1;
+    if (!evicts || !EvictColdRows(now) || !MakeRoom(now, /*adds_row=*/false)) return kNoRow;
+    if (!cold->Has(cold_row)) return kNoRow;
+  }
   const ChangeLog::Noted noted = cold->Remove(cold_row);
   const uint32_t row = Put(header, now);
   if (row == kNoRow) {
-    cold_failure.Update(absl::ResourceExhaustedError(
-        absl::StrCat("table '", config.name,
-                     "': a cold row cannot come back: memory is full, and so is the disk of "
-                     "embedding_ps.cold_directory; free space there")));
+    FailToWarm();
     return kNoRow;
   }
   std::memcpy(rows.values(row), cold_row.record + sizeof(RowHeader),
@@ -255,6 +291,15 @@ uint32_t Table::State::Warm(const ColdRows::Row& cold_row, uint32_t now) {
   changes.Put(row, noted);
   if (changes.active()) changes.Change(row);
   return row;
+}
+
+void Table::State::FailToWarm() {
+  cold_failure.Update(absl::ResourceExhaustedError(
+      absl::StrCat("table '", config.name,
+                   "': a row on disk cannot come back, since there is no "
+                   "room for the one that would leave: ",
+                   std::string(cold_refusal.message()),
+                   "; free space in embedding_ps.cold_directory, or set when_full: evict")));
 }
 
 void Table::State::MaintainCold() {

@@ -40,7 +40,9 @@ struct Table::State {
   void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, uint32_t open_from);
   // Brings cold rows of ids in `absent` back and reads them, before any row is created. Removes
   // them from `absent`.
-  void PullCold(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
+  // Adds rows of a recency from `open_from` on to `open` instead.
+  void PullCold(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, uint32_t open_from,
+                PullReport& pulled);
   // Handles the ids in `absent` one by one, and creates rows where admission and space allow.
   void PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
   // Returns whether `rows_more` rows can be created without evicting or rejecting any.
@@ -57,8 +59,11 @@ struct Table::State {
   std::span<const ColdRows::Row> FetchColdAt(std::span<const uint64_t> ids,
                                              std::span<const size_t> positions);
   // Brings a fetched row back to memory and returns its number. Returns kNoRow if it has gone or
-  // expired meanwhile, or if memory and disk are full; it is lost then.
+  // expired meanwhile, or stays on disk because neither memory nor disk has room for another one:
+  // MaintainCold() may make some.
   uint32_t Warm(const ColdRows::Row& cold_row, uint32_t now);
+  // Neither memory nor disk has room to bring a row back.
+  void FailToWarm();
   // Call after each request.
   void MaintainCold();
 
@@ -141,7 +146,8 @@ struct Table::State {
   RowCopy copy;
   ChangeLog changes;
   std::unique_ptr<ColdRows> cold;  // Null without a disk.
-  Status cold_failure;             // Rows are lost.
+  Status cold_failure;  // Rows are lost, or cannot come back. All requests fail from then on.
+  Status cold_refusal;  // Why the disk took no row.
   std::function<Expiry::Clock::time_point()> clock = Expiry::Clock::now;
   std::function<void(uint64_t id, EvictionCause)> on_evict;  // Called before the row is released.
   DistinctCounter distinct;
@@ -179,8 +185,15 @@ struct Table::State {
   void Evict(uint32_t now, EvictionCause cause);
   // Evicts the least recently used row, cold or not. Returns false after an error of the disk.
   bool EvictOldest(uint32_t now);
+  // Makes room for a row in memory, which adds one to the table, or not. Returns false if that
+  // needs an eviction.
+  bool MakeRoom(uint32_t now, bool adds_row);
   // Moves the least recently used row to the disk. Returns false if the disk takes none.
-  bool Cool(uint32_t now);
+  bool Cool(uint32_t now, bool adds_row);
+  // Evicts the oldest cold rows, so that the disk takes another one. Returns false if it cannot.
+  bool EvictColdRows(uint32_t now);
+  // Returns whether the budget allows one more cold row.
+  bool AllowsColdRow();
   void Remove(uint32_t row, EvictionCause cause, bool queued);
   void RemoveCold(const ColdRows::Row& cold_row, EvictionCause cause);
   // Takes a row out of memory.
@@ -191,6 +204,8 @@ struct Table::State {
   uint64_t granted_for_sketches = 0;
   uint64_t sketches_left = 0;  // Unused ones of the last grant.
   bool denied = false;         // The budget denied a request of this pull.
+  uint64_t cold_allowed = 0;   // Number of cold rows that the budget allows.
+  bool cold_denied = false;    // It denied more in this pull.
   mutable std::vector<float> scratch;
 };
 

@@ -372,7 +372,8 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   meter.result.interrupted = loader.ended_early();
   const bool is_limited = meter.result.interrupted || meter.result.stopped_early ||
                           (config_.max_steps > 0 && meter.result.steps >= config_.max_steps);
-  if (status.ok() && !is_limited) epochs_ = config_.epochs;  // All rows are read.
+  if (status.ok() && !is_limited)
+    epochs_ = std::max(epochs_, config_.epochs);  // All rows are read.
   if (status.ok()) status = SettleWeights();
   if (status.ok() && in_step() && heartbeat_ != nullptr) status = heartbeat_->AwaitAll();
   ReportDensePushes(meter);

@@ -279,8 +279,8 @@ struct SlowSave {
     }
     REQUIRE(trainers[1]->WaitForLog("waiting until rank 0 has saved the model", 60s));
   }
-  std::unique_ptr<DaemonProcess> Start(size_t rank, std::vector<std::string> more = {}) {
-    return cluster.StartTrainer({}, rank, more);
+  std::unique_ptr<DaemonProcess> Start(size_t rank, const std::vector<std::string>& more = {}) {
+    return cluster.StartTrainer(more, rank);
   }
 
   const TemporaryFolder folder;
@@ -320,7 +320,7 @@ TEST_CASE("A rank that is lost while rank 0 saves the model finds it when it sta
   CHECK(waits->Wait(60s) == 4);
   CHECK_THAT(waits->log(), Catch::Contains("rank 0: the run has ended; start this rank again"));
   for (const size_t rank : {1, 0}) {
-    const auto again = job.Start(rank);
+    const auto again = job.Start(rank, {"nn_worker.rank_timeout=1s"});
     CHECK(again->Wait(60s) == 0);
     CHECK_THAT(again->log(),
                Catch::Contains("nothing was trained: training.epochs: 1 are trained"));

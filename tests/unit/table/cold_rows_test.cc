@@ -16,6 +16,7 @@
 #include "table/arena.h"
 #include "table/cold_disk.h"
 #include "table/cold_index.h"
+#include "table/partition.h"
 #include "table/row_index.h"
 #include "table/table.h"
 #include "tensor/matrix_view.h"
@@ -61,11 +62,8 @@ class FaultyDisk : public ColdDisk {
   std::optional<size_t> torn_bytes;
 
  private:
-  Status Extend(uint64_t offset) override {
-    if (is_full) return absl::ResourceExhaustedError("no space left on device");
-    const StatusOr<uint64_t> made = disk_->Allocate();
-    if (made.ok()) CHECK(*made == offset);
-    return made.status();
+  Status Extend(uint64_t /*offset*/) override {
+    return is_full ? absl::ResourceExhaustedError("no space left on device") : absl::OkStatus();
   }
 
   const std::unique_ptr<ColdDisk> disk_;
@@ -313,6 +311,93 @@ TEST_CASE("With a full disk a table evicts rows") {
   CHECK(report.evicted_for_space == (evicts ? 300 : 0));
   CHECK(report.rejected_full == (evicts ? 0 : 300));
   CHECK(table.failure().ok());
+}
+
+// A table of 100 rows in memory, and a disk that took the first of 20,000 rows before it was full.
+struct FullDisk {
+  explicit FullDisk(WhenFull when_full) {
+    config.name = "a";
+    config.dim = 16;
+    config.capacity_rows = 100'000;
+    config.memory_rows = 100;
+    config.when_full = when_full;
+    arena.emplace(Arena::Create(Table::ReservationFor(config)).value());
+    table.emplace(config, 1, *arena, nullptr, &disk);
+    Pull(0, 15'000);
+    disk.is_full = true;
+    Pull(15'000, 20'000);
+  }
+
+  PullReport Pull(uint64_t begin, uint64_t end) {
+    std::vector<uint64_t> ids;
+    for (uint64_t id = begin; id < end; ++id) ids.push_back(id);
+    values.resize(ids.size() * config.dim);
+    return table->Pull(ids, MatrixView<float>(values.data(), ids.size(), config.dim), ++stamp);
+  }
+
+  const TemporaryFolder folder;
+  FaultyDisk disk{folder.path()};
+  TableConfig config;
+  std::optional<Arena> arena;
+  std::optional<Table> table;
+  std::vector<float> values;
+  uint64_t stamp = 0;
+};
+
+TEST_CASE("With a full disk, rows still come and go, and none is lost") {
+  FullDisk full(WhenFull::kRefuse);
+  const uint64_t rows = full.table->stats().rows;
+  CHECK(full.table->stats().rejected_full == 20'000 - rows);
+  for (uint64_t id = 0; id < 15'000; id += 500) {
+    CHECK(full.Pull(id, id + 500).found == 500);
+    REQUIRE(full.table->failure().ok());
+  }
+  CHECK(full.table->stats().rows == rows);
+  CHECK(full.table->cold_refusal().code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("With a full disk, the oldest cold rows are evicted") {
+  FullDisk full(WhenFull::kEvict);
+  CHECK(full.table->stats().evicted > 0);
+  CHECK(full.Pull(19'000, 20'000).found == 1000);
+  REQUIRE(full.table->failure().ok());
+  uint64_t newest_gone = 0;
+  std::vector<bool> is_there(20'000);
+  full.table->ForEachRow([&](const RowContents& row) { is_there[row.id] = true; });
+  for (uint64_t id = 0; id < 20'000; ++id) {
+    if (!is_there[id]) newest_gone = id;
+  }
+  CHECK(newest_gone < 10'000);
+  CHECK(is_there[newest_gone + 1]);
+}
+
+TEST_CASE("Pulls that wait for cold rows end when the rows are cleared") {
+  const TemporaryFolder folder;
+  TableConfig config;
+  config.name = "a";
+  config.dim = 16;
+  config.capacity_rows = 100'000;
+  config.memory_rows = 100;
+  const auto partition =
+      Partition::Create({config}, 1, nullptr,
+                        {.arena_directory = {}, .numa_node = {}, .cold_directory = folder.path()})
+          .value();
+  std::vector<uint64_t> ids(20'000);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
+  std::vector<float> values(ids.size() * config.dim);
+  const MatrixView<float> rows(values.data(), ids.size(), config.dim);
+  partition->table(0).Pull(ids, rows, 1);
+  const std::vector<PullGroup> groups{{0, ids, rows}};
+  std::deque<PullWork> works;
+  for (int i = 0; i < 20; ++i) {
+    works.emplace_back(*partition, LookupMode::kTrain, StepId{1, 0, 1}, NeededPushes{}, groups);
+    works.back().Ready(1000);
+  }
+  REQUIRE(partition->Clear(uint64_t{1} << 40).ok());
+  for (PullWork& work : works) {
+    REQUIRE(work.Ready(1000));
+    CHECK(work.Advance(1000).ok());  // The run is of another training.
+  }
 }
 
 TEST_CASE("A folder that does not exist is named") {
