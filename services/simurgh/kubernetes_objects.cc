@@ -261,6 +261,12 @@ class Objects {
       volumes.push_back(
           {{"name", "models"}, {"persistentVolumeClaim", {{"claimName", NameOf("models")}}}});
     }
+    const std::string& cold_rows = config_.embedding_ps.cold_directory;
+    if (!cold_rows.empty() && kind.section == std::string_view("embedding_ps")) {
+      // A disk of the node: the rows end with the process.
+      mounts.push_back({{"name", "cold-rows"}, {"mountPath", cold_rows}});
+      volumes.push_back({{"name", "cold-rows"}, {"emptyDir", Json::object()}});
+    }
     const auto add = [&](const char* name, const char* path, Json volume) {
       mounts.push_back({{"name", name}, {"mountPath", path}, {"readOnly", true}});
       volume["name"] = name;
