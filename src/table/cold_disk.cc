@@ -231,11 +231,8 @@ void ColdDisk::RunTasks() {
 }
 
 Status ColdDisk::KeepReserve() {
-  const auto reserve = [this] {
-    const uint64_t used = end_ / segment_bytes_ - free_.size();
-    return 2 + used * 3 / 10;
-  };
-  while (free_.size() < reserve()) {
+  constexpr size_t kLeastFree = 2;
+  while (free_.size() < kLeastFree || end_ < live_bytes_ + live_bytes_ * 3 / 10) {
     SIMURGH_RETURN_IF_ERROR(Extend(end_));
     free_.push_back(std::exchange(end_, end_ + segment_bytes_));
   }

@@ -47,10 +47,12 @@ class ColdDisk {
 
   uint64_t segment_bytes() const { return segment_bytes_; }
 
-  // Rows that come and go leave gaps, and the rewriting of segments needs others. So three tenths
-  // of the used segments are kept free, and more rows are refused before. Errors:
+  // Rows that come and go leave gaps, and the rewriting of segments needs others. So the file has
+  // three tenths more than the bytes of its rows, and more rows are refused before. Errors:
   // RESOURCE_EXHAUSTED if the disk is full.
   Status KeepReserve();
+  // Notes rows that have been added or removed.
+  void AddLive(int64_t bytes) { live_bytes_ += bytes; }
   // Returns the offset of a free segment. Errors: of KeepReserve(), if none is left.
   StatusOr<uint64_t> Allocate();
   // The segment's space serves the next segments.
@@ -92,6 +94,7 @@ class ColdDisk {
   Scratch scratch_;
   std::atomic<uint64_t> ahead_bytes_ = 0;
   uint64_t end_ = 0;
+  uint64_t live_bytes_ = 0;
   std::vector<uint64_t> free_;
   std::function<void()> wake_;
   Mutex mutex_;

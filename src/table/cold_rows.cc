@@ -167,6 +167,7 @@ Status ColdRows::Add(const std::byte* record, const ChangeLog::Noted& noted, boo
   SIMURGH_RETURN_IF_ERROR(Append(writer_, record, noted));
   index_.Insert(RowIndex::Hash(HeaderOf(record).id), PlaceOf(writer_.segment, number));
   ++counts_.added;
+  disk_.AddLive(static_cast<int64_t>(record_bytes_));
   return absl::OkStatus();
 }
 
@@ -335,6 +336,7 @@ ChangeLog::Noted ColdRows::Remove(const Row& row) {
   has_empty_ = has_empty_ || segment.live == 0;
   index_.Erase(RowIndex::Hash(row.header().id), row.place);
   ++counts_.removed;
+  disk_.AddLive(-static_cast<int64_t>(record_bytes_));
   return noted;
 }
 

@@ -80,7 +80,7 @@ class ColdRows {
   // Estimates the memory of an index of many rows, and their space on disk while rows come and go.
   static uint64_t MemoryFor(uint64_t rows) { return rows * 21 / 2; }
   static uint64_t DiskFor(uint64_t rows, const RowLayout& layout) {
-    return rows * (layout.stride_bytes + sizeof(uint32_t)) * 5 / 4;
+    return rows * (layout.stride_bytes + sizeof(uint32_t)) * 13 / 10;
   }
 
   // Memory of the index and the segments' maps.
