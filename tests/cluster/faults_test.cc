@@ -320,7 +320,7 @@ TEST_CASE("A rank that is lost while rank 0 saves the model finds it when it sta
   CHECK(waits->Wait(60s) == 4);
   CHECK_THAT(waits->log(), Catch::Contains("rank 0: the run has ended; start this rank again"));
   for (const size_t rank : {1, 0}) {
-    const auto again = job.Start(rank, {"nn_worker.rank_timeout=1s"});
+    const auto again = job.Start(rank, {"nn_worker.rank_timeout=4s"});
     CHECK(again->Wait(60s) == 0);
     CHECK_THAT(again->log(),
                Catch::Contains("nothing was trained: training.epochs: 1 are trained"));

@@ -63,7 +63,8 @@ class FaultyDisk : public ColdDisk {
 
  private:
   Status Extend(uint64_t /*offset*/) override {
-    return is_full ? absl::ResourceExhaustedError("no space left on device") : absl::OkStatus();
+    if (is_full) return absl::ResourceExhaustedError("no space left on device");
+    return disk_->Allocate().status();
   }
 
   const std::unique_ptr<ColdDisk> disk_;
