@@ -97,10 +97,12 @@ TEST_CASE("The table has a line for each daemon, with the reason of one that is 
         "{\"ready\":false,\"bound\":\"nothing: no nn-worker trains now\",\"stale_reads\":"
         "0.0,\"daemons\":["
         "{\"daemon\":\"embedding-ps/0\",\"state\":\"unreachable\",\"reason\":\"a:1: Connection "
-        "refused\",\"rows\":null,\"memory_bytes\":null,\"samples_per_second\":null,\"staleness\":"
+        "refused\",\"rows\":null,\"cold_rows\":null,\"memory_bytes\":null,\"samples_per_second\":"
+        "null,\"staleness\":"
         "null,\"queue\":null,\"checkpoint_step\":null,\"checkpoint_age_seconds\":null},"
         "{\"daemon\":\"embedding-worker/3\",\"state\":\"not ready\",\"reason\":\"waiting for "
-        "embedding-ps 0\",\"rows\":null,\"memory_bytes\":null,\"samples_per_second\":null,"
+        "embedding-ps "
+        "0\",\"rows\":null,\"cold_rows\":null,\"memory_bytes\":null,\"samples_per_second\":null,"
         "\"staleness\":null,\"queue\":null,\"checkpoint_step\":null,\"checkpoint_age_seconds\":"
         "null}]}\n");
 }
