@@ -205,7 +205,7 @@ class ColdRows {
   // Calls visit for the live records of the block that was read.
   void VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
                   const std::vector<uint64_t>& bits, absl::FunctionRef<void(const Row&)> visit);
-  // Frees segments in dropped_ that nobody needs any more.
+  // Frees segments in dropped_ that no copy and no read needs.
   void FreeDropped();
   // Ends the use of records that were read ahead.
   void Forget(const Ahead::Read& read);

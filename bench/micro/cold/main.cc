@@ -131,7 +131,8 @@ void MeasureTable(const Options& options, bool is_cold) {
     const std::vector<uint64_t> now = std::exchange(next, draw());
     const auto start = Clock::now();
     const std::unique_ptr<Table::Ahead> own = std::exchange(ahead, table.ReadAhead(next));
-    while (own != nullptr && !own->done()) std::this_thread::yield();  // As a server's pull waits.
+    while (own != nullptr && !own->done())
+      std::this_thread::yield();  // A server's pull waits, too.
     table.Pull(now, to, ++stamp);
     table.Push(now, from, 0.01F, stamp);
     if (b >= warm_up) seconds += SecondsSince(start);

@@ -72,7 +72,7 @@ class FaultyDisk : public ColdDisk {
 
 TEST_CASE("An index of cold rows agrees with a map, and takes at most 12 bytes an entry") {
   ColdIndex index;
-  std::unordered_map<uint64_t, uint32_t> expected;  // By id.
+  std::unordered_map<uint64_t, uint32_t> expected;  // Keys are ids.
   Random random(7);
   const auto places_of = [&](uint64_t id) {
     std::vector<uint32_t> places;
