@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -35,8 +34,8 @@ class ColdDisk {
     std::span<std::byte> to;
   };
 
-  // Reads through io_uring, with O_DIRECT where the file system has it; by single calls where the
-  // system refuses io_uring.
+  // Reads through io_uring, with O_DIRECT where the file system has it. Where the system refuses
+  // io_uring, it reads by single calls, through the system's cache.
   // Errors: of making a file in the folder, naming it.
   // segment_bytes: a multiple of 32 times the alignment. by_ring: false: reads by single calls.
   static StatusOr<std::unique_ptr<ColdDisk>> Create(const std::string& directory,
@@ -79,7 +78,7 @@ class ColdDisk {
   };
   Scratch& scratch() { return scratch_; }
   // Bytes of records that are read ahead, for all tables.
-  std::atomic<uint64_t>& ahead_bytes() { return ahead_bytes_; }
+  uint64_t& ahead_bytes() { return ahead_bytes_; }
 
   // How it reads, for the log.
   virtual std::string Method() const = 0;
@@ -92,7 +91,7 @@ class ColdDisk {
 
   const uint64_t segment_bytes_;
   Scratch scratch_;
-  std::atomic<uint64_t> ahead_bytes_ = 0;
+  uint64_t ahead_bytes_ = 0;
   uint64_t end_ = 0;
   uint64_t live_bytes_ = 0;
   std::vector<uint64_t> free_;

@@ -309,7 +309,6 @@ StatusOr<std::span<const ColdRows::Row>> ColdRows::Fetch(std::span<const uint64_
   }
   SIMURGH_RETURN_IF_ERROR(ReadFound());
   std::erase_if(found_, [&](const Row& row) { return row.header().id != ids[row.at]; });
-  counts_.fetched += found_.size();
   return std::span<const Row>(found_);
 }
 

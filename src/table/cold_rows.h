@@ -28,7 +28,7 @@ namespace simurgh {
 // oldest. Each record has a checksum. Records that are not written yet, at most 256 KiB, are in
 // memory.
 //
-// After an error of the disk, rows may be lost, and every call fails with it.
+// After an error of a read, rows may be lost: the owner must use none of them.
 //
 // Threads: one owner. Lifetime: the disk outlives the rows.
 class ColdRows {
@@ -133,7 +133,6 @@ class ColdRows {
 
   struct Counts {
     uint64_t added = 0;
-    uint64_t fetched = 0;
     uint64_t late = 0;  // Fetched rows that the caller had to wait for.
     uint64_t removed = 0;
     uint64_t read_bytes = 0;
@@ -198,7 +197,7 @@ class ColdRows {
   // Reads a block of a segment and checks its live records. bits: which are live.
   Status ReadBlock(uint32_t segment, uint32_t block, uint32_t filled,
                    const std::vector<uint64_t>& bits);
-  // Reads the records at the places of found_ into fetched_, and sets them. Errors: of Fetch().
+  // Reads the records at the places of found_ into the scratch, and sets them. Errors: of Fetch().
   Status ReadFound();
   // Checks a record in memory, and applies the shift of its segment.
   Status Check(std::byte* record, const Segment& segment, uint32_t place) const;
@@ -224,7 +223,7 @@ class ColdRows {
   std::vector<Segment> segments_;
   std::vector<uint32_t> unused_;   // Numbers of segments.
   std::deque<uint32_t> order_;     // Segments, the oldest first.
-  std::vector<uint32_t> dropped_;  // Segments without rows that copies need.
+  std::vector<uint32_t> dropped_;  // Segments without rows that copies or reads need.
   Writer writer_;
   size_t scan_segment_ = 0;  // In order_.
   uint32_t scan_block_ = 0;

@@ -169,7 +169,7 @@ bool Table::State::MakeSpace(uint32_t now) {
   if (MakeRoom(now, /*adds_row=*/true)) return true;
   if (!evicts) return false;
   // Cold rows are the oldest.
-  if (cold_rows() > 0 && EvictColdRows(now) && MakeRoom(now, /*adds_row=*/true)) return true;
+  if (cold_rows() > 0 && EvictColdRows() && MakeRoom(now, /*adds_row=*/true)) return true;
   if (index.size() == 0) return false;
   Evict(now, EvictionCause::kMemory);
   return true;
@@ -180,17 +180,11 @@ bool Table::State::MakeRoom(uint32_t now, bool adds_row) {
   return Cool(now, adds_row);
 }
 
-bool Table::State::EvictColdRows(uint32_t now) {
+bool Table::State::EvictColdRows() {
   // The disk has room again when a whole segment is free; the budget, when a row is.
   const uint64_t segments = cold->segments();
   do {
-    const StatusOr<ColdRows::Row> oldest = cold->Oldest();
-    if (!oldest.ok()) {
-      cold_failure.Update(oldest.status());
-      return false;
-    }
-    RemoveCold(*oldest, Expired(oldest->header(), oldest->record + sizeof(RowHeader))
-                            .value_or(EvictionCause::kMemory));
+    if (!EvictOldestCold(EvictionCause::kMemory)) return false;
     if (cold_denied) return true;
     cold->FreeEmpty();
   } while (cold->size() > 0 && cold->segments() == segments);
@@ -207,17 +201,19 @@ bool Table::State::AllowsColdRow() {
 }
 
 bool Table::State::EvictOldest(uint32_t now) {
-  if (cold_rows() == 0) {
-    Evict(now, EvictionCause::kCapacity);
-    return true;
-  }
+  if (cold_rows() > 0) return EvictOldestCold(EvictionCause::kCapacity);
+  Evict(now, EvictionCause::kCapacity);
+  return true;
+}
+
+bool Table::State::EvictOldestCold(EvictionCause cause) {
   const StatusOr<ColdRows::Row> oldest = cold->Oldest();
   if (!oldest.ok()) {
     cold_failure.Update(oldest.status());
     return false;
   }
-  RemoveCold(*oldest, Expired(oldest->header(), oldest->record + sizeof(RowHeader))
-                          .value_or(EvictionCause::kCapacity));
+  RemoveCold(*oldest,
+             Expired(oldest->header(), oldest->record + sizeof(RowHeader)).value_or(cause));
   return true;
 }
 
@@ -276,7 +272,7 @@ uint32_t Table::State::Warm(const ColdRows::Row& cold_row, uint32_t now) {
   // The row is in memory before it leaves the disk.
   if (index.size() >= row_limit && !MakeRoom(now, /*adds_row=*/false)) {
     const bool evicts = config.when_full == WhenFull::kEvict && cold_rows() > 1;
-    if (!evicts || !EvictColdRows(now) || !MakeRoom(now, /*adds_row=*/false)) return kNoRow;
+    if (!evicts || !EvictColdRows() || !MakeRoom(now, /*adds_row=*/false)) return kNoRow;
     if (!cold->Has(cold_row)) return kNoRow;
   }
   const ChangeLog::Noted noted = cold->Remove(cold_row);

@@ -191,7 +191,9 @@ struct Table::State {
   // Moves the least recently used row to the disk. Returns false if the disk takes none.
   bool Cool(uint32_t now, bool adds_row);
   // Evicts the oldest cold rows, so that the disk takes another one. Returns false if it cannot.
-  bool EvictColdRows(uint32_t now);
+  bool EvictColdRows();
+  // Evicts the oldest cold row. Returns false after an error of the disk.
+  bool EvictOldestCold(EvictionCause cause);
   // Returns whether the budget allows one more cold row.
   bool AllowsColdRow();
   void Remove(uint32_t row, EvictionCause cause, bool queued);
