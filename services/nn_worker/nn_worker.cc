@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -10,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,7 +18,6 @@
 #include "absl/strings/str_format.h"
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/step_id.h"
 #include "config/uri.h"
 #include "data/guess/label_texts.h"
@@ -172,11 +171,7 @@ class NnWorker : public Daemon {
       if (checkpointer_ != nullptr) checkpointer_->Stop();
     });
     StatusOr<TrainResult> result = Train(cancel.get_token());
-    const bool has_joined = joined_.run != 0;
-    if (is_complete() && !has_joined && !result.ok() && !stop.stop_requested() &&
-        MayBeAlone(result.status())) {
-      return ReportComplete();
-    }
+    if (is_complete() && joined_.run == 0 && MayBeAlone(result.status())) return ReportComplete();
     if (monitor_ != nullptr) monitor_->Stop();  // Other ranks may end now.
     if (fed_ != nullptr) NotifyLoaders(result.status());
     const Status saved = SaveOrAwait(result, stop);
@@ -213,34 +208,15 @@ class NnWorker : public Daemon {
 
   // Returns whether the other ranks may have ended before, with the complete model.
   static bool MayBeAlone(const Status& status) {
-    return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
-           absl::IsAborted(status) || absl::IsUnavailable(status);
+    return absl::IsDeadlineExceeded(status) || absl::IsAborted(status) ||
+           absl::IsUnavailable(status);
   }
 
   // Waits for the other daemons; for nn_worker.rank_timeout if the model is complete.
   Status AwaitPeers(const std::stop_token& stop) {
     if (!is_complete()) return monitor_->Await(stop);
-    std::stop_source patience;
-    const std::stop_callback stopper(stop, [&] { patience.request_stop(); });
-    Mutex mutex;
-    CondVar ended;
-    bool has_ended = false;
-    std::thread timer([&] {
-      const auto deadline =
-          std::chrono::steady_clock::now() + job_->config().nn_worker.rank_timeout;
-      const MutexLock lock(mutex);
-      while (!has_ended && ended.WaitUntil(mutex, deadline)) {
-      }
-      patience.request_stop();
-    });
-    const Status status = monitor_->Await(patience.get_token());
-    {
-      const MutexLock lock(mutex);
-      has_ended = true;
-      ended.NotifyAll();
-    }
-    timer.join();
-    return status;
+    return monitor_->Await(
+        stop, std::chrono::steady_clock::now() + job_->config().nn_worker.rank_timeout);
   }
 
   // Ends a start without rows to train on, after the other ranks have ended.

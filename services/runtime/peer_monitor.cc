@@ -130,7 +130,8 @@ Status PeerMonitor::Summary() const {
                              count > 1 ? absl::StrCat("; and for ", count - 1, " more") : ""));
 }
 
-Status PeerMonitor::Await(const std::stop_token& stop) {
+Status PeerMonitor::Await(const std::stop_token& stop,
+                          std::optional<std::chrono::steady_clock::time_point> deadline) {
   const std::stop_callback stopper(stop, [this] {
     const MutexLock lock(mutex_);
     changed_.NotifyAll();
@@ -140,7 +141,11 @@ Status PeerMonitor::Await(const std::stop_token& stop) {
     if (stop.stop_requested()) return absl::CancelledError("stopped while waiting for peers");
     const Status summary = Summary();
     if (summary.ok() || IsRefusal(summary)) return summary;
-    changed_.Wait(mutex_);
+    if (!deadline) {
+      changed_.Wait(mutex_);
+    } else if (!changed_.WaitUntil(mutex_, *deadline)) {
+      return Status(absl::StatusCode::kDeadlineExceeded, summary.message());
+    }
   }
 }
 

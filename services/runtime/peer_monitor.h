@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -47,10 +49,11 @@ class PeerMonitor {
   PeerMonitor(DaemonContext& context, std::vector<Peer> peers);
   ~PeerMonitor() { Stop(); }
 
-  // Waits without limit until all peers are ready.
-  // Errors: CANCELLED after a stop; INVALID_ARGUMENT or UNAUTHENTICATED if a peer and this daemon
-  // refuse each other, which waiting cannot change; see Peer::ends_wait.
-  Status Await(const std::stop_token& stop);
+  // Waits until all peers are ready, without a deadline for as long as it takes.
+  // Errors: CANCELLED after a stop; DEADLINE_EXCEEDED; INVALID_ARGUMENT or UNAUTHENTICATED if a
+  // peer and this daemon refuse each other, which waiting cannot change; see Peer::ends_wait.
+  Status Await(const std::stop_token& stop,
+               std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt);
 
   // Ends the calls. /readyz keeps its last answer. Can be repeated.
   void Stop();
