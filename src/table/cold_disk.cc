@@ -193,10 +193,10 @@ StatusOr<std::unique_ptr<ColdDisk>> ColdDisk::Create(const std::string& director
 
 ColdDisk::~ColdDisk() { StopThread(); }
 
-void ColdDisk::Post(std::function<void()> task) {
+void ColdDisk::Post(std::function<bool()> task, Urgency urgency) {
   const MutexLock lock(mutex_);
   if (stopped_) return;
-  tasks_.push_back(std::move(task));
+  tasks_[static_cast<size_t>(urgency)].push_back(std::move(task));
   changed_.NotifyAll();
   if (thread_.joinable()) return;
   thread_ = std::thread([this] {
@@ -209,23 +209,27 @@ void ColdDisk::StopThread() {
   {
     const MutexLock lock(mutex_);
     stopped_ = true;
-    tasks_.clear();
+    for (auto& tasks : tasks_) tasks.clear();
     changed_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
 }
 
 void ColdDisk::RunTasks() {
+  std::function<bool()> task;
   while (true) {
-    std::function<void()> task;
     {
       const MutexLock lock(mutex_);
-      while (tasks_.empty() && !stopped_) changed_.Wait(mutex_);
+      auto& [normal, urgent] = tasks_;
+      if (task) normal.push_front(std::move(task));
+      while (normal.empty() && urgent.empty() && !stopped_) changed_.Wait(mutex_);
       if (stopped_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      auto& tasks = urgent.empty() ? normal : urgent;
+      task = std::move(tasks.front());
+      tasks.pop_front();
     }
-    task();
+    if (!task()) continue;
+    task = nullptr;
     if (wake_) wake_();
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -64,8 +65,10 @@ class ColdDisk {
   // Reads all parts, many at a time. Errors: DATA_LOSS.
   virtual Status Read(std::span<const Part> parts, Reader reader = Reader::kOwner) = 0;
 
-  // Runs a task on the disk's thread, after those before. wake: of SetWake(), called after it.
-  void Post(std::function<void()> task);
+  // Runs a task on the disk's thread until it returns true, after those before. Between two calls
+  // of it, urgent tasks run. wake: of SetWake(), called at its end.
+  enum class Urgency : uint8_t { kNormal, kUrgent };
+  void Post(std::function<bool()> task, Urgency urgency = Urgency::kNormal);
   // wake: called on the disk's thread. Call before the first Post().
   void SetWake(std::function<void()> wake) { wake_ = std::move(wake); }
   // Drops tasks that have not begun, and waits for the one that has.
@@ -98,7 +101,8 @@ class ColdDisk {
   std::function<void()> wake_;
   Mutex mutex_;
   CondVar changed_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  // Indexed by urgency.
+  std::array<std::deque<std::function<bool()>>, 2> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // From the first task on.
 };

@@ -20,6 +20,13 @@ using Checksum = uint32_t;
 
 // Neighbours that are written anew together.
 constexpr size_t kMaxWindow = 5;
+// Blocks that a rewriting reads together.
+constexpr uint32_t kReadTogether = 8;
+// The most blocks that one call of Maintain() writes anew.
+constexpr uint32_t kRewrittenTogether = 4;
+// Blocks that may be written anew for each block that rows fill.
+constexpr uint32_t kRewritesPerBlock = 4;
+constexpr uint32_t kMostRewritesDue = 32;
 
 constexpr uint64_t RoundDown(uint64_t bytes) {
   return bytes / ColdDisk::kAlignment * ColdDisk::kAlignment;
@@ -111,6 +118,7 @@ StatusOr<uint32_t> ColdRows::NewSegment() {
 }
 
 void ColdRows::FreeSegment(uint32_t segment) {
+  if (oldest_.segment == segment) oldest_.segment = UINT32_MAX;
   disk_.Free(segments_[segment].offset);
   unused_.push_back(segment);
 }
@@ -119,7 +127,7 @@ ChangeLog::Noted ColdRows::NotedOf(const Segment& segment, uint32_t record) cons
   return {.copied = HasBit(segment.copied, record), .recent = HasBit(segment.recent, record)};
 }
 
-Status ColdRows::Append(Writer& writer, const std::byte* record, const ChangeLog::Noted& noted) {
+Status ColdRows::Append(Writer& writer, const std::byte* record) {
   Segment& segment = segments_[writer.segment];
   const uint32_t number = segment.filled;
   if (writer.block.size() == 0) {
@@ -138,15 +146,28 @@ Status ColdRows::Append(Writer& writer, const std::byte* record, const ChangeLog
     }
   }
   segment.oldest = std::min(segment.oldest, HeaderOf(record).recency);
-  SetBit(segment.bits, number);
+  return absl::OkStatus();
+}
+
+void ColdRows::SetLive(Segment& segment, uint32_t record, const ChangeLog::Noted& noted) {
+  SetBit(segment.bits, record);
   for (auto& [bits, is_set] :
        {std::pair(&segment.copied, noted.copied), std::pair(&segment.recent, noted.recent)}) {
     if (!is_set) continue;
     bits->resize(segment.bits.size());
-    SetBit(*bits, number);
+    SetBit(*bits, record);
   }
   ++segment.live;
-  return absl::OkStatus();
+}
+
+ChangeLog::Noted ColdRows::SetDead(Segment& segment, uint32_t record) {
+  const ChangeLog::Noted noted = NotedOf(segment, record);
+  for (auto* const bits : {&segment.bits, &segment.copied, &segment.recent}) {
+    ClearBit(*bits, record);
+  }
+  --segment.live;
+  has_empty_ = has_empty_ || segment.live == 0;
+  return noted;
 }
 
 Status ColdRows::WriteBlock(Writer& writer) {
@@ -164,7 +185,11 @@ Status ColdRows::Add(const std::byte* record, const ChangeLog::Noted& noted, boo
     order_.push_back(writer_.segment);
   }
   const uint32_t number = segments_[writer_.segment].filled;
-  SIMURGH_RETURN_IF_ERROR(Append(writer_, record, noted));
+  SIMURGH_RETURN_IF_ERROR(Append(writer_, record));
+  if ((number + 1) % per_block_ == 0) {
+    rewrites_due_ = std::min(rewrites_due_ + kRewritesPerBlock, kMostRewritesDue);
+  }
+  SetLive(segments_[writer_.segment], number, noted);
   index_.Insert(RowIndex::Hash(HeaderOf(record).id), PlaceOf(writer_.segment, number));
   ++counts_.added;
   disk_.AddLive(static_cast<int64_t>(record_bytes_));
@@ -244,34 +269,31 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
   disk_.ahead_bytes() += read->places.size() * record_bytes_;
   ahead.rows_ = self_;
   ahead.read_ = read;
-  disk_.Post([read, &disk = disk_, bytes = record_bytes_] {
+  read->records.resize(read->places.size() * record_bytes_);
+  disk_.Post([read, &disk = disk_, bytes = record_bytes_, begin = size_t{0}]() mutable {
     constexpr uint64_t kMostPages = uint64_t{8} << 20;  // Bytes.
     const size_t together = kMostPages / (RoundUp(bytes) + ColdDisk::kAlignment);
     thread_local AlignedBuffer pages;
     std::vector<ColdDisk::Part> parts;
-    read->records.resize(read->places.size() * bytes);
-    for (size_t begin = 0; begin < read->places.size() && read->status.ok(); begin += together) {
-      const auto offsets =
-          std::span(read->offsets).subspan(begin, std::min(together, read->places.size() - begin));
-      const auto length = [&](uint64_t offset) {
-        return RoundUp(offset + bytes) - RoundDown(offset);
-      };
-      uint64_t all = 0;
-      for (const uint64_t offset : offsets) all += length(offset);
-      Reserve(pages, all);
-      parts.clear();
-      std::byte* to = pages.data();
-      for (const uint64_t offset : offsets) {
-        parts.push_back({RoundDown(offset), {to, length(offset)}});
-        to += length(offset);
-      }
-      read->status = disk.Read(parts, ColdDisk::Reader::kAhead);
-      for (size_t i = 0; i < offsets.size(); ++i) {
-        std::memcpy(read->records.data() + (begin + i) * bytes,
-                    parts[i].to.data() + (offsets[i] - parts[i].offset), bytes);
-      }
+    const auto offsets =
+        std::span(read->offsets).subspan(begin, std::min(together, read->places.size() - begin));
+    const auto length = [&](uint64_t offset) { return RoundUp(offset + bytes) - RoundDown(offset); };
+    uint64_t all = 0;
+    for (const uint64_t offset : offsets) all += length(offset);
+    Reserve(pages, all);
+    std::byte* to = pages.data();
+    for (const uint64_t offset : offsets) {
+      parts.push_back({RoundDown(offset), {to, length(offset)}});
+      to += length(offset);
     }
-    read->done = true;
+    read->status = disk.Read(parts, ColdDisk::Reader::kAhead);
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      std::memcpy(read->records.data() + (begin + i) * bytes,
+                  parts[i].to.data() + (offsets[i] - parts[i].offset), bytes);
+    }
+    begin += offsets.size();
+    read->done = begin == read->places.size() || !read->status.ok();
+    return read->done.load();
   });
   return ahead;
 }
@@ -327,12 +349,7 @@ ChangeLog::Noted ColdRows::Remove(const Row& row) {
   Segment& segment = segments_[row.place / per_segment_];
   const uint32_t record = row.place % per_segment_;
   SIMURGH_CHECK(segment.is_live(record));
-  const ChangeLog::Noted noted = NotedOf(segment, record);
-  for (auto* const bits : {&segment.bits, &segment.copied, &segment.recent}) {
-    ClearBit(*bits, record);
-  }
-  --segment.live;
-  has_empty_ = has_empty_ || segment.live == 0;
+  const ChangeLog::Noted noted = SetDead(segment, record);
   index_.Erase(RowIndex::Hash(row.header().id), row.place);
   ++counts_.removed;
   disk_.AddLive(-static_cast<int64_t>(record_bytes_));
@@ -372,10 +389,16 @@ Status ColdRows::ReadBlock(uint32_t segment, uint32_t block, uint32_t filled,
     SIMURGH_RETURN_IF_ERROR(disk_.Read({&part, 1}));
     counts_.read_bytes += block_bytes_;
   }
+  return CheckBlock(disk_.scratch().block.data(), segment, block, filled, bits);
+}
+
+Status ColdRows::CheckBlock(std::byte* records, uint32_t segment, uint32_t block, uint32_t filled,
+                            const std::vector<uint64_t>& bits) const {
+  const uint32_t first = block * per_block_;
   for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
-    if ((bits[i / 64] >> (i % 64) & 1) == 0) continue;
-    SIMURGH_RETURN_IF_ERROR(Check(disk_.scratch().block.data() + (i - first) * record_bytes_,
-                                  segments_[segment], PlaceOf(segment, i)));
+    if (!HasBit(bits, i)) continue;
+    SIMURGH_RETURN_IF_ERROR(
+        Check(records + (i - first) * record_bytes_, segments_[segment], PlaceOf(segment, i)));
   }
   return absl::OkStatus();
 }
@@ -385,7 +408,7 @@ void ColdRows::VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
                           absl::FunctionRef<void(const Row&)> visit) {
   const uint32_t first = block * per_block_;
   for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
-    if ((bits[i / 64] >> (i % 64) & 1) == 0) continue;
+    if (!HasBit(bits, i)) continue;
     visit({0, PlaceOf(segment, i), segments_[segment].generation,
            disk_.scratch().block.data() + (i - first) * record_bytes_});
   }
@@ -425,22 +448,26 @@ Status ColdRows::ForEach(absl::FunctionRef<void(const Row&)> visit) {
 
 void ColdRows::FreeEmpty() {
   if (!std::exchange(has_empty_, false)) return;
-  oldest_.segment = UINT32_MAX;
   std::erase_if(order_, [this](uint32_t number) {
     const Segment& segment = segments_[number];
-    if (segment.live > 0 || number == writer_.segment) return false;
+    const bool is_written = number == writer_.segment ||
+                            (rewrite_ != nullptr && number == rewrite_->writer.segment);
+    if (segment.live > 0 || is_written) return false;
     segment.pins > 0 ? dropped_.push_back(number) : FreeSegment(number);
     return true;
   });
 }
 
-Status ColdRows::Maintain() {
-  FreeEmpty();
+bool ColdRows::HasGaps(uint64_t percent) const {
   const size_t sealed = order_.size() - (writer_.is_open() ? 1 : 0);
   const uint64_t open_rows = writer_.is_open() ? segments_[writer_.segment].live : 0;
-  if (sealed < 2 || (index_.size() - open_rows + per_segment_) * 5 > sealed * per_segment_ * 4) {
-    return absl::OkStatus();
-  }
+  return sealed >= 2 &&
+         (index_.size() - open_rows + per_segment_) * 100 <= sealed * per_segment_ * percent;
+}
+
+bool ColdRows::BeginRewrite() {
+  if (!HasGaps(80)) return false;
+  const size_t sealed = order_.size() - (writer_.is_open() ? 1 : 0);
   // Takes the neighbours that give a segment back for the fewest rows to write.
   size_t best = 0;
   size_t best_count = 0;
@@ -458,71 +485,173 @@ Status ColdRows::Maintain() {
       best_cost = cost;
     }
   }
-  return best_count == 0 ? absl::OkStatus() : Compact(best, best_count);
+  if (best_count == 0) return false;
+  rewrite_ = std::make_unique<Rewrite>();
+  const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(best);
+  rewrite_->old.assign(begin, begin + static_cast<std::ptrdiff_t>(best_count));
+  for (const uint32_t number : rewrite_->old) ++segments_[number].pins;
+  return true;
 }
 
-Status ColdRows::Compact(size_t first, size_t count) {
-  uint64_t rows = 0;
-  const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(first);
-  const std::vector<uint32_t> old(begin, begin + static_cast<std::ptrdiff_t>(count));
-  for (const uint32_t number : old) rows += segments_[number].live;
-  if ((rows + per_segment_ - 1) / per_segment_ >= count) return absl::OkStatus();
-  oldest_.segment = UINT32_MAX;
-  std::vector<uint32_t> made;
-  while (made.size() * per_segment_ < rows) {
-    StatusOr<uint32_t> number = NewSegment();
-    if (!number.ok()) {  // A full disk: fewer neighbours.
-      for (const uint32_t unneeded : made) FreeSegment(unneeded);
-      return count > 2 ? Compact(first, count - 1) : absl::OkStatus();
+bool ColdRows::FindRewritten() {
+  Rewrite& rewrite = *rewrite_;
+  for (; rewrite.at < rewrite.old.size(); ++rewrite.at, rewrite.block = 0) {
+    const Segment& segment = segments_[rewrite.old[rewrite.at]];
+    for (; segment.live > 0 && rewrite.block * per_block_ < segment.filled; ++rewrite.block) {
+      const uint32_t first = rewrite.block * per_block_;
+      if (HasAny(segment.bits, first, first + per_block_)) return true;
     }
-    made.push_back(*number);
   }
-  struct Move {
-    uint64_t hash;
-    uint32_t from;
-    uint32_t to;
+  return false;
+}
+
+void ColdRows::ReadRewritten(bool now) {
+  Rewrite& rewrite = *rewrite_;
+  const Segment& segment = segments_[rewrite.old[rewrite.at]];
+  const uint32_t blocks = (segment.filled + per_block_ - 1) / per_block_;
+  const auto read = std::make_shared<Rewrite::Read>();
+  read->segment = rewrite.old[rewrite.at];
+  read->first = rewrite.block;
+  read->end = std::min(rewrite.block + kReadTogether, blocks);
+  const uint64_t bytes = (read->end - read->first) * block_bytes_;
+  Reserve(read->blocks, bytes);
+  rewrite.read = read;
+  counts_.read_bytes += bytes;
+  const ColdDisk::Part part = {segment.offset + read->first * block_bytes_,
+                               read->blocks.bytes().first(bytes)};
+  const auto run = [read, part, &disk = disk_](ColdDisk::Reader reader) {
+    read->status = disk.Read({&part, 1}, reader);
+    read->done = true;
   };
-  std::vector<Move> moves;
-  Writer writer;
-  Status written;
-  size_t next = 0;
-  const uint64_t written_before = counts_.written_bytes;
-  for (const uint32_t number : old) {
-    for (uint32_t block = 0; block * per_block_ < segments_[number].filled; ++block) {
-      SIMURGH_RETURN_IF_ERROR(
-          ReadBlock(number, block, segments_[number].filled, segments_[number].bits));
-      VisitBlock(
-          number, block, segments_[number].filled, segments_[number].bits, [&](const Row& row) {
-            if (!written.ok()) return;
-            if (!writer.is_open() || segments_[writer.segment].filled == per_segment_) {
-              writer.segment = made[next++];
-            }
-            const uint32_t to = PlaceOf(writer.segment, segments_[writer.segment].filled);
-            written =
-                Append(writer, row.record, NotedOf(segments_[number], row.place % per_segment_));
-            if (!written.ok()) return;
-            moves.push_back({RowIndex::Hash(row.header().id), row.place, to});
-            index_.Replace(moves.back().hash, row.place, to);
-          });
-      if (!written.ok()) break;
+  if (now) return run(ColdDisk::Reader::kOwner);
+  disk_.Post(
+      [run] {
+        run(ColdDisk::Reader::kAhead);
+        return true;
+      },
+      ColdDisk::Urgency::kUrgent);
+}
+
+Status ColdRows::RewriteBlock() {
+  Rewrite& rewrite = *rewrite_;
+  const uint32_t number = rewrite.old[rewrite.at];
+  const uint32_t block = rewrite.block;
+  SIMURGH_RETURN_IF_ERROR(rewrite.read->status);
+  std::byte* const records =
+      rewrite.read->blocks.data() + (block - rewrite.read->first) * block_bytes_;
+  const uint32_t first = block * per_block_;
+  const uint32_t filled = segments_[number].filled;
+  SIMURGH_RETURN_IF_ERROR(
+      CheckBlock(records, number, block, filled, segments_[number].bits));
+  for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
+    if (!segments_[number].is_live(i)) continue;
+    Writer& writer = rewrite.writer;
+    if (!writer.is_open() || segments_[writer.segment].filled == per_segment_) {
+      const StatusOr<uint32_t> made = NewSegment();
+      if (!made.ok()) {  // The disk is full.
+        EndRewrite();
+        return absl::OkStatus();
+      }
+      writer.segment = *made;
+      rewrite.is_in_order = false;
     }
-    if (!written.ok()) break;
+    const std::byte* const record = records + (i - first) * record_bytes_;
+    const uint32_t to = segments_[writer.segment].filled;
+    rewrite.moves.push_back({RowIndex::Hash(HeaderOf(record).id), PlaceOf(number, i), to});
+    const uint64_t written_before = counts_.written_bytes;
+    if (!Append(writer, record).ok()) {
+      EndRewrite();
+      return absl::OkStatus();
+    }
+    counts_.compacted_bytes += counts_.written_bytes - written_before;
+    if (segments_[writer.segment].filled % per_block_ == 0) ApplyMoves();
   }
-  if (written.ok() && writer.is_open() && segments_[writer.segment].filled % per_block_ != 0) {
-    written = WriteBlock(writer);
+  ++rewrite.block;
+  return absl::OkStatus();
+}
+
+void ColdRows::ApplyMoves() {
+  Rewrite& rewrite = *rewrite_;
+  Segment& made = segments_[rewrite.writer.segment];
+  for (const Rewrite::Move& move : rewrite.moves) {
+    const uint32_t number = move.from / per_segment_;
+    Segment& old = segments_[number];
+    if (!old.is_live(move.from % per_segment_)) continue;
+    if (!rewrite.is_in_order) {
+      // Its rows are older than those that have not moved.
+      const auto is_old = [&](uint32_t other) {
+        return std::ranges::find(rewrite.old, other) != rewrite.old.end();
+      };
+      order_.insert(std::ranges::find_if(order_, is_old), rewrite.writer.segment);
+      rewrite.is_in_order = true;
+    }
+    SetLive(made, move.to, SetDead(old, move.from % per_segment_));
+    index_.Replace(move.hash, move.from, PlaceOf(rewrite.writer.segment, move.to));
   }
-  if (!written.ok()) {  // The old segments have all rows. Try again later.
-    for (const Move& move : moves) index_.Replace(move.hash, move.to, move.from);
-    for (const uint32_t unneeded : made) FreeSegment(unneeded);
-    return absl::OkStatus();
+  rewrite.moves.clear();
+  for (; rewrite.pinned < rewrite.at; ++rewrite.pinned) {
+    --segments_[rewrite.old[rewrite.pinned]].pins;
   }
-  counts_.compacted_bytes += counts_.written_bytes - written_before;
-  order_.erase(begin, begin + static_cast<std::ptrdiff_t>(count));
-  order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(first), made.begin(), made.end());
-  for (const uint32_t number : old) {
-    segments_[number].live = 0;
-    segments_[number].pins > 0 ? dropped_.push_back(number) : FreeSegment(number);
+  FreeDropped();
+}
+
+void ColdRows::EndRewrite() {
+  if (rewrite_ == nullptr) return;
+  Writer& writer = rewrite_->writer;
+  if (writer.is_open()) {
+    Segment& made = segments_[writer.segment];
+    if (!rewrite_->moves.empty()) made.filled -= made.filled % per_block_;  // Not on disk.
+    rewrite_->is_in_order ? void(has_empty_ = true) : FreeSegment(writer.segment);
   }
+  for (size_t i = rewrite_->pinned; i < rewrite_->old.size(); ++i) {
+    --segments_[rewrite_->old[i]].pins;
+  }
+  rewrite_.reset();
+  FreeDropped();
+}
+
+Status ColdRows::RewriteBlocks(uint32_t count, bool now) {
+  while (rewrite_ != nullptr) {
+    Rewrite& rewrite = *rewrite_;
+    if (!FindRewritten()) {
+      if (!rewrite.moves.empty() && WriteBlock(rewrite.writer).ok()) {
+        counts_.compacted_bytes += block_bytes_;
+        ApplyMoves();
+      }
+      EndRewrite();
+      break;
+    }
+    const auto is_read = [&] {
+      return rewrite.read != nullptr && rewrite.read->segment == rewrite.old[rewrite.at] &&
+             rewrite.read->first <= rewrite.block && rewrite.block < rewrite.read->end;
+    };
+    if (!is_read() || (now && !rewrite.read->done)) ReadRewritten(now);
+    if (count == 0 || !rewrite.read->done) break;
+    --count;
+    if (Status moved = RewriteBlock(); !moved.ok()) {
+      EndRewrite();
+      return moved;
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status ColdRows::Maintain() {
+  FreeEmpty();
+  if (rewrite_ == nullptr && !BeginRewrite()) return absl::OkStatus();
+  const bool is_late = HasGaps(65);
+  const uint32_t count =
+      is_late ? kRewrittenTogether : std::clamp(rewrites_due_, 1U, kRewrittenTogether);
+  rewrites_due_ -= std::min(rewrites_due_, count);
+  return RewriteBlocks(count, is_late);
+}
+
+Status ColdRows::Reclaim() {
+  FreeEmpty();
+  if (rewrite_ != nullptr || BeginRewrite()) {
+    SIMURGH_RETURN_IF_ERROR(RewriteBlocks(UINT32_MAX, true));
+  }
+  FreeEmpty();
   return absl::OkStatus();
 }
 
@@ -534,6 +663,7 @@ Status ColdRows::Rebase(uint32_t shift) {
     }
     writer_.segment = UINT32_MAX;
   }
+  EndRewrite();
   oldest_.segment = UINT32_MAX;
   for (Segment& segment : segments_) {
     segment.shift += std::min(shift, UINT32_MAX - segment.shift);

@@ -40,7 +40,7 @@ class ColdRows {
     uint32_t place;  // Its place, until the next Maintain().
     uint32_t generation;
     std::byte* record;
-    RowHeader& header() const { return *reinterpret_cast<RowHeader*>(record); }
+    const RowHeader& header() const { return *reinterpret_cast<const RowHeader*>(record); }
   };
 
   // Records that are read before they are needed. The destructor forgets them.
@@ -112,9 +112,12 @@ class ColdRows {
   // Reads all rows. Errors: of Fetch().
   Status ForEach(absl::FunctionRef<void(const Row&)> visit);
 
-  // Frees space, unless there is little to gain. Ends the validity of places. Call regularly.
-  // Errors: of Fetch().
+  // Frees space in small steps, unless there is little to gain. Segments are read on the disk's
+  // thread. A call writes at most four blocks anew, and at most four for each block that rows have
+  // filled. Ends the validity of places. Call regularly. Errors: of Fetch().
   Status Maintain();
+  // Frees what Maintain() would free over time, up to a window. Waits for the disk. Errors: as above.
+  Status Reclaim();
 
   // Lowers the recency of all rows, to 0 at least. Errors: of the disk.
   Status Rebase(uint32_t shift);
@@ -166,6 +169,31 @@ class ColdRows {
     bool is_open() const { return segment != UINT32_MAX; }
   };
 
+  // Neighbours that are written anew, a block at a time. Rows move when their block is on disk.
+  struct Rewrite {
+    struct Move {
+      uint64_t hash;
+      uint32_t from;  // Place.
+      uint32_t to;    // Record of the writer's segment.
+    };
+    struct Read {
+      uint32_t segment;
+      uint32_t first;  // Block.
+      uint32_t end;
+      AlignedBuffer blocks;  // Valid once it is done.
+      std::atomic<bool> done = false;
+      Status status;
+    };
+    std::vector<uint32_t> old;  // Their segments.
+    size_t pinned = 0;          // From here on they are pinned.
+    size_t at = 0;              // The next one.
+    uint32_t block = 0;         // Its next block.
+    Writer writer;
+    bool is_in_order = false;  // The writer's segment.
+    std::vector<Move> moves;   // Records of the writer's block.
+    std::shared_ptr<Read> read;
+  };
+
   struct CopiedSegment {
     uint32_t segment;
     uint32_t block = 0;  // The next one.
@@ -190,13 +218,19 @@ class ColdRows {
   }
   void FreeSegment(uint32_t segment);
   // Appends to the writer's segment, which has room. Errors: of the disk.
-  Status Append(Writer& writer, const std::byte* record, const ChangeLog::Noted& noted);
+  Status Append(Writer& writer, const std::byte* record);
+  // Makes a record live, of which these changes are noted, or dead.
+  void SetLive(Segment& segment, uint32_t record, const ChangeLog::Noted& noted);
+  ChangeLog::Noted SetDead(Segment& segment, uint32_t record);
   ChangeLog::Noted NotedOf(const Segment& segment, uint32_t record) const;
   // Writes the block that is not full.
   Status WriteBlock(Writer& writer);
   // Reads a block of a segment and checks its live records. bits: which are live.
   Status ReadBlock(uint32_t segment, uint32_t block, uint32_t filled,
                    const std::vector<uint64_t>& bits);
+  // Checks the live records of a block, and applies the shift of its segment.
+  Status CheckBlock(std::byte* records, uint32_t segment, uint32_t block, uint32_t filled,
+                    const std::vector<uint64_t>& bits) const;
   // Reads the records at the places of found_ into the scratch, and sets them. Errors: of Fetch().
   Status ReadFound();
   // Checks a record in memory, and applies the shift of its segment.
@@ -210,8 +244,21 @@ class ColdRows {
   void Forget(const Ahead::Read& read);
   // Returns the record at a place if it has been read ahead, or null.
   const std::byte* FindAhead(uint32_t place) const;
-  // Writes these neighbours in the order anew.
-  Status Compact(size_t first, size_t count);
+  // Whether the full segments hold at most this share of the rows that fit.
+  bool HasGaps(uint64_t percent) const;
+  // Chooses neighbours to write anew. Returns false if there is little to gain.
+  bool BeginRewrite();
+  // Writes blocks anew. now: waits for the disk. Errors: of Fetch().
+  Status RewriteBlocks(uint32_t count, bool now);
+  // Finds the next block with live records. Returns false at the end.
+  bool FindRewritten();
+  void ReadRewritten(bool now);
+  // Writes the next block anew, which has been read.
+  Status RewriteBlock();
+  // Lets the index refer to the block that was written.
+  void ApplyMoves();
+  // Rows that have not moved stay where they are.
+  void EndRewrite();
 
   ColdDisk& disk_;
   const uint64_t stride_bytes_;
@@ -225,6 +272,8 @@ class ColdRows {
   std::deque<uint32_t> order_;     // Segments, the oldest first.
   std::vector<uint32_t> dropped_;  // Segments without rows that copies or reads need.
   Writer writer_;
+  std::unique_ptr<Rewrite> rewrite_;  // Null: none.
+  uint32_t rewrites_due_ = 0;  // Blocks.
   size_t scan_segment_ = 0;  // In order_.
   uint32_t scan_block_ = 0;
   std::deque<CopiedSegment> copy_;

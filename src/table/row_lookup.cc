@@ -79,7 +79,7 @@ void Table::State::PullCold(std::span<const uint64_t> ids, EncodedRows to, uint3
                             uint32_t open_from, PullReport& pulled) {
   constexpr size_t kDone = std::numeric_limits<size_t>::max();
   RowStore::Reader reader(store, to.precision());
-  bool has_maintained = false;
+  bool has_reclaimed = false;
   for (bool again = true; again && cold_failure.ok();) {
     again = false;
     bool has_moved = false;
@@ -111,8 +111,8 @@ void Table::State::PullCold(std::span<const uint64_t> ids, EncodedRows to, uint3
     std::erase(absent, kDone);
     if (!has_stayed) continue;
     // The rows that came back have left gaps.
-    if (!has_moved && std::exchange(has_maintained, true)) return FailToWarm();
-    MaintainCold();
+    if (!has_moved && std::exchange(has_reclaimed, true)) return FailToWarm();
+    ReclaimCold();
     again = true;
   }
 }

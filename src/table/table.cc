@@ -214,7 +214,7 @@ PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients
   // Rows that have left memory since their pull.
   const auto now = static_cast<uint32_t>(s.newest_stamp - s.stamp_origin);
   std::vector<size_t> left;
-  bool has_maintained = false;
+  bool has_reclaimed = false;
   while (s.cold_rows() > 0 && !s.absent.empty() && s.cold_failure.ok()) {
     left.clear();
     const uint64_t found_before = found;
@@ -226,12 +226,13 @@ PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients
       updater.Flush();  // The next one may send this row back to the disk.
       ++found;
     }
-    if (!left.empty() && found == found_before && std::exchange(has_maintained, true)) {
-      s.FailToWarm();
+    if (!left.empty()) {
+      if (found == found_before && std::exchange(has_reclaimed, true)) s.FailToWarm();
+      s.ReclaimCold();
     }
-    s.MaintainCold();
     s.absent.swap(left);
   }
+  s.MaintainCold();
   const uint64_t bad_gradients = updater.gradients_not_finite();
   const PushReport report{.updated = found - bad_gradients - updater.rows_not_finite(),
                           .missing = ids.size() - found,

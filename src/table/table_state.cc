@@ -302,6 +302,10 @@ void Table::State::MaintainCold() {
   if (cold != nullptr) cold_failure.Update(cold->Maintain());
 }
 
+void Table::State::ReclaimCold() {
+  if (cold != nullptr) cold_failure.Update(cold->Reclaim());
+}
+
 void Table::State::RemoveCold(const ColdRows::Row& cold_row, EvictionCause cause) {
   const uint64_t id = cold_row.header().id;
   if (on_evict) [[unlikely]]

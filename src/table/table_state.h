@@ -60,12 +60,13 @@ struct Table::State {
                                              std::span<const size_t> positions);
   // Brings a fetched row back to memory and returns its number. Returns kNoRow if it has gone or
   // expired meanwhile, or stays on disk because neither memory nor disk has room for another one:
-  // MaintainCold() may make some.
+  // ReclaimCold() may make some.
   uint32_t Warm(const ColdRows::Row& cold_row, uint32_t now);
   // Neither memory nor disk has room to bring a row back.
   void FailToWarm();
-  // Call after each request.
+  // Frees space on disk. Call the first after each request; the second waits for the disk.
   void MaintainCold();
+  void ReclaimCold();
 
   // Does what PullAbsent() does, in batches. Requires CanCreateAll(ids.size()) and at most
   // BatchLookup::kBlock ids.

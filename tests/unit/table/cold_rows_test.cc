@@ -43,8 +43,8 @@ bool IsEqual(const ColdRows::Row& row, const std::vector<std::byte>& record) {
 class FaultyDisk : public ColdDisk {
  public:
   ~FaultyDisk() override { StopThread(); }
-  explicit FaultyDisk(const std::string& folder)
-      : ColdDisk(kSmallSegment), disk_(ColdDisk::Create(folder, kSmallSegment).value()) {}
+  explicit FaultyDisk(const std::string& folder, bool by_ring = true)
+      : ColdDisk(kSmallSegment), disk_(ColdDisk::Create(folder, kSmallSegment, by_ring).value()) {}
 
   Status Write(uint64_t offset, std::span<const std::byte> bytes) override {
     if (fails_writes) return absl::UnknownError("input/output error");
@@ -111,10 +111,10 @@ TEST_CASE("An index of cold rows agrees with a map, and takes at most 12 bytes a
 
 TEST_CASE("Cold rows agree with a map, in order, and leave few gaps") {
   const bool by_ring = GENERATE(true, false);
-  CAPTURE(by_ring);
+  const bool has_faults = GENERATE(true, false);
+  CAPTURE(by_ring, has_faults);
   const TemporaryFolder folder;
-  const auto disk = ColdDisk::Create(folder.path(), kSmallSegment, by_ring).value();
-  CAPTURE(disk->Method());
+  const auto disk = std::make_unique<FaultyDisk>(folder.path(), by_ring);
   ColdRows rows(*disk, kLayout);
   std::map<uint64_t, uint64_t> order;                 // Number of the append -> id.
   std::unordered_map<uint64_t, uint64_t> appended;    // Id -> number of the append.
@@ -125,11 +125,16 @@ TEST_CASE("Cold rows agree with a map, in order, and leave few gaps") {
   std::vector<std::byte> copy;
   uint32_t rebased = 0;
   for (int step = 0; step < 3000; ++step) {
+    disk->fails_writes = has_faults && step < 2500 && random.Below(10) == 0;
+    disk->is_full = has_faults && step < 2500 && random.Below(4) == 0;
     for (uint64_t left = random.Below(60); left > 0; --left) {
       const uint64_t id = random.Below(30'000);
       if (appended.contains(id)) continue;
       const auto recency = static_cast<uint32_t>(1000 + step);
-      REQUIRE(rows.Add(RecordOf(id, recency).data()).ok());
+      if (!rows.Add(RecordOf(id, recency).data()).ok()) {
+        REQUIRE((disk->fails_writes || disk->is_full));
+        break;
+      }
       appended[id] = appends;
       recency_of[id] = recency;
       order[appends++] = id;
@@ -182,7 +187,7 @@ TEST_CASE("Cold rows agree with a map, in order, and leave few gaps") {
       REQUIRE(ids == copied);
       rows.EndCopy();
     }
-    REQUIRE(rows.Maintain().ok());
+    REQUIRE((step % 8 == 0 ? rows.Reclaim() : rows.Maintain()).ok());
   }
   REQUIRE(rows.size() == order.size());
   // Rows and checksums.
@@ -219,7 +224,7 @@ TEST_CASE("A copy of cold rows has those of its begin") {
     REQUIRE(found->size() == 1);
     rows.Remove(found->front());
     REQUIRE(rows.Add(RecordOf(id, 2).data()).ok());
-    REQUIRE(rows.Maintain().ok());
+    REQUIRE((id % 8 == 0 ? rows.Reclaim() : rows.Maintain()).ok());
   }
   std::vector<std::byte> copy;
   uint64_t taken = 0;
