@@ -14,6 +14,8 @@ FAILURES = "build/chaos"
 # Ranks, loaders, embedding workers, mode. A stop by SIGTERM saves at another step, which only
 # mode sync does not notice in the bits.
 SHAPES = [(2, 2, 1, "sync"), (1, 0, 1, "hybrid"), (2, 0, 2, "hybrid"), (1, 2, 2, "sync")]
+# In every other round most rows are on disk. The undisturbed training has all in memory.
+MEMORY_ROWS = 24
 QUIET_AFTER = 120  # Seconds of a round; it must then end within as many more.
 
 
@@ -23,7 +25,7 @@ def model_of(folder):
     return f"{bucket}/{'-'.join(folder.split('/')[-2:])}" if bucket else f"{folder}/model"
 
 
-def command(folder, logs, shape):
+def command(folder, logs, shape, memory_rows=0):
     ranks, loaders, workers, mode = shape
 
     def listed(name, count):
@@ -43,14 +45,16 @@ def command(folder, logs, shape):
     ]
     if mode == "hybrid":
         settings += ["training.staleness=4", "training.reproducible=true"]
+    if memory_rows:
+        settings += [f"tables.0.memory_rows={memory_rows}", f"embedding_ps.cold_directory={folder}"]
     words = [PROGRAM, "train", "config/adult-persia.yaml", "--logs", f"{folder}/{logs}"]
     return words + [word for one in settings for word in ("--set", one)]
 
 
-def start(folder, logs, shape):
+def start(folder, logs, shape, memory_rows=0):
     with open(f"{folder}/{logs}.err", "w") as errors:
         return subprocess.Popen(
-            command(folder, logs, shape), stdout=subprocess.PIPE, stderr=errors, text=True)
+            command(folder, logs, shape, memory_rows), stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
 def daemons(pid):
@@ -118,11 +122,11 @@ def attempt(process, choices, quiet_at, may_stop):
     return process.stdout.read(), stopped
 
 
-def disturbed(folder, shape, choices):
+def disturbed(folder, shape, choices, memory_rows):
     quiet_at = time.time() + QUIET_AFTER
     for number in range(1, 1000):
         logs = f"logs-{number}"
-        process = start(folder, logs, shape)
+        process = start(folder, logs, shape, memory_rows)
         output, may_fail = attempt(process, choices, quiet_at, shape[3] == "sync")
         if "test_auc=" in output:
             return output, number
@@ -141,6 +145,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         while time.time() < end:
             shape = SHAPES[seed % len(SHAPES)]
+            memory_rows = MEMORY_ROWS if seed % 2 else 0
             if shape not in expected:
                 calm = f"{work}/calm-{len(expected)}"
                 os.mkdir(calm)
@@ -150,7 +155,7 @@ def main():
             os.mkdir(folder)
             begin = time.time()
             try:
-                output, attempts = disturbed(folder, shape, random.Random(seed))
+                output, attempts = disturbed(folder, shape, random.Random(seed), memory_rows)
                 diff = subprocess.run(
                     [PROGRAM, "model", "diff", model_of(calm), model_of(folder)],
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -158,7 +163,7 @@ def main():
                 problem = "" if diff.returncode == 0 and same else f"models differ: {diff.stdout}"
             except RuntimeError as error:
                 attempts, problem = "?", str(error)
-            print(f"seed={seed} shape={shape} attempts={attempts} "
+            print(f"seed={seed} shape={shape} memory_rows={memory_rows} attempts={attempts} "
                   f"seconds={time.time() - begin:.0f} {problem or 'equal'}", flush=True)
             if problem:
                 failures += 1

@@ -24,6 +24,12 @@ inline constexpr PullRows kPullRows{.number = 0x0101, .name = "pull_rows"};
 // A pull that awaits pushes. It takes as long as they do, so its times are not those of pulls.
 inline constexpr PullRows kAwaitRows{.number = 0x0109, .name = "await_rows"};
 
+// The ids of a batch that was submitted. The response does not wait for the disk.
+using ReadRowsAhead =
+    rpc::MethodOf<rpc::MessageOf<wire::ReadRowsAheadRequest, rpc::Segment<"ids", uint64_t>>,
+                  rpc::MessageOf<rpc::NoTable>>;
+inline constexpr ReadRowsAhead kReadRowsAhead{.number = 0x010a, .name = "read_rows_ahead"};
+
 using PushRows = rpc::MethodOf<rpc::MessageOf<wire::PushRowsRequest, rpc::Segment<"ids", uint64_t>,
                                               rpc::Segment<"gradients", std::byte>>,
                                rpc::MessageOf<wire::PushRowsResponse>>;

@@ -104,6 +104,14 @@ rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_v
   return {builder, root, {call.ids, call.owner}, {call.gradients, call.owner}};
 }
 
+rpc::Outgoing<ReadRowsAhead::Request> Encode(const ReadRowsAheadCall& call, uint64_t map_version) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto groups = Encode(builder, call.groups, {});
+  return {builder,
+          wire::CreateReadRowsAheadRequest(builder, map_version, groups),
+          {call.ids, call.owner}};
+}
+
 StatusOr<ParsedRows> ParsedRows::Parse(const GroupVector& groups, const RowShape& shape) {
   std::vector<Group> views;
   for (const wire::RowGroup* group : groups) {
@@ -297,6 +305,13 @@ rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call, rpc::Cal
       co_await rpc::Call(*client, api::kPushRows, std::move(request), api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());
+}
+
+rpc::awaitable<Status> RowClient::ReadAhead(ReadRowsAheadCall call, rpc::CallOptions options) {
+  const auto client = clients_->shared();
+  const auto response = co_await rpc::Call(*client, api::kReadRowsAhead,
+                                           api::Encode(call, map_version_), api::Patient(options));
+  co_return Annotate(response.status(), name_);
 }
 
 rpc::awaitable<Status> RowClient::EndRun(StepId step_id, rpc::CallOptions options) {

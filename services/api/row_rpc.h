@@ -31,6 +31,13 @@ struct PullRowsCall {
   uint64_t client = 0;            // Key of fair scheduling.
 };
 
+// The ids of a pull that will come.
+struct ReadRowsAheadCall {
+  std::span<const RowGroup> groups;
+  std::span<const uint64_t> ids;  // See PullRowsCall.
+  std::shared_ptr<void> owner;    // See PullRowsCall.
+};
+
 struct PushRowsCall {
   StepId step_id;
   std::span<const RowGroup> groups;
@@ -98,6 +105,13 @@ class RowPort {
   [[nodiscard]] virtual rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                                   rpc::CallOptions options) = 0;
 
+  // Begins to read cold rows of ids from the disk. Done when the server has the ids. A hint:
+  // without it, and after an error, the pull reads them.
+  [[nodiscard]] virtual rpc::awaitable<Status> ReadAhead(ReadRowsAheadCall /*call*/,
+                                                         rpc::CallOptions /*options*/) {
+    co_return absl::OkStatus();
+  }
+
   // A rank's last call. step_id: its run, rank and ranks. A server inside the trainer's process has
   // one run only.
   [[nodiscard]] virtual rpc::awaitable<Status> EndRun(StepId /*step_id*/,
@@ -138,6 +152,7 @@ StatusOr<LookupMode> DecodeLookupMode(const char* what, uint8_t mode);
 // Requests; segments refer to the call's arrays.
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version);
 rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version);
+rpc::Outgoing<ReadRowsAhead::Request> Encode(const ReadRowsAheadCall& call, uint64_t map_version);
 
 using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
 
@@ -230,6 +245,8 @@ class RowClient : public RowPort {
                                                           rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<Status> ReadAhead(ReadRowsAheadCall call,
+                                                 rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
                                                                 rpc::CallOptions options) override;

@@ -151,6 +151,7 @@ class AwaitingPull {
   const PullReport& report() const { return work_.report(); }
   bool stopped_by_full_table() const { return work_.stopped_by_full_table(); }
   uint64_t waits() const { return work_.waits(); }
+  std::optional<PullWork::Clock::duration> cold_wait() const { return work_.cold_wait(); }
 
  private:
   bool GivesUp() const {
@@ -200,6 +201,7 @@ ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& met
       ranks_(static_cast<uint32_t>(std::max<size_t>(config.nn_worker.instances.size(), 1))),
       warns_of_eviction_(config.training.reproducible ||
                          config.training.mode == TrainingConfig::Mode::kSync),
+      has_cold_rows_(!config.embedding_ps.cold_directory.empty()),
       copy_memory_(config.checkpoint.memory),
       threads_(Threads()),
       restoring_(environment_.start_load) {}
@@ -242,7 +244,8 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
         std::make_unique<MemoryBudget>(limit, kept_free, ResidentBytes, kept_for_cold);
   }
   for (uint64_t p = 0; p < partitions; ++p) {
-    const PartitionMemory memory = MemoryOf(config.embedding_ps, p);
+    PartitionMemory memory = MemoryOf(config.embedding_ps, p);
+    memory.make_cold_disk = server->environment_.make_cold_disk;
     SIMURGH_ASSIGN_OR_RETURN(auto partition, Partition::Create(server->tables_, config.seed,
                                                                server->budget_.get(), memory));
     if (const std::string problem = partition->HugePageProblem(); p == 0 && !problem.empty()) {
@@ -377,6 +380,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call, ap
       const auto end = [this, p, training, &shares, &reports, latch](Status status,
                                                                      const AwaitingPull& done) {
         metrics_.OnPullWaits(done.waits());
+        if (done.cold_wait()) metrics_.OnColdWait(*done.cold_wait());
         if (done.stopped_by_full_table() && fatal_ && !failed_.exchange(true)) fatal_(status);
         if (status.ok()) {
           reports[p] = done.report();
@@ -410,6 +414,29 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call, ap
         "Under a memory budget they differ between runs; raise the capacity");
   }
   co_return total;
+}
+
+void ParameterServer::ReadAhead(const api::ParsedRows& rows, std::span<const uint64_t> ids,
+                                std::shared_ptr<const void> owner) {
+  if (!has_cold_rows_) return;
+  for (size_t p = 0; p < shards_.size(); ++p) {
+    Shard& shard = *shards_[p];
+    rpc::asio::post(shard.thread->executor(), [&shard, p, rows, ids, owner] {
+      for (const api::RowRun& run : rows.runs()) {
+        if (run.partition != p) continue;
+        shard.partition->ReadAhead(run.table, ids.subspan(run.first_id, run.count));
+      }
+    });
+  }
+}
+
+rpc::awaitable<Status> ParameterServer::ReadAhead(ReadRowsAheadCall call,
+                                                  rpc::CallOptions /*options*/) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const api::ParsedRows rows,
+                              api::ParsedRows::Parse(call.groups, {}, shape_));
+  SIMURGH_CO_RETURN_IF_ERROR(rows.CheckLengths(call.ids.size(), rows.payload().bytes));
+  ReadAhead(rows, call.ids, std::move(call.owner));
+  co_return absl::OkStatus();
 }
 
 rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,

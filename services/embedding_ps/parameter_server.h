@@ -71,6 +71,12 @@ class ParameterServer : public RowPort {
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, api::ParsedRows rows,
                                                           rpc::CallOptions options);
 
+  // Passes the ids on to the partitions. owner: keeps them alive.
+  void ReadAhead(const api::ParsedRows& rows, std::span<const uint64_t> ids,
+                 std::shared_ptr<const void> owner);
+  [[nodiscard]] rpc::awaitable<Status> ReadAhead(ReadRowsAheadCall call,
+                                                 rpc::CallOptions options) override;
+
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
                                                                 rpc::CallOptions options) override;
 
@@ -171,6 +177,7 @@ class ParameterServer : public RowPort {
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.
+  const bool has_cold_rows_;
   CopyMemory copy_memory_;
   std::vector<std::unique_ptr<Shard>> shards_;
   PartitionThreads threads_;

@@ -67,6 +67,12 @@ Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
   co_return api::Encode(report);
 }
 
+Reply<api::ReadRowsAhead> HandleReadAhead(rpc::RequestOf<api::ReadRowsAhead::Request> request,
+                                          api::ParsedRows& parsed, ParameterServer& server) {
+  server.ReadAhead(parsed, request.segment<"ids">(), request.owner<"ids">());
+  co_return rpc::Outgoing<api::ReadRowsAhead::Response>();
+}
+
 Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request, RunGuard& runs) {
   runs.End(api::Decode(*request.table().step_id()));
   co_return rpc::Outgoing<api::EndRun::Response>();
@@ -118,7 +124,9 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
   auto pull_rows = api::kPullRows;
   auto await_rows = api::kAwaitRows;
   auto push_rows = api::kPushRows;
-  pull_rows.max_head_bytes = await_rows.max_head_bytes = push_rows.max_head_bytes = head_bytes;
+  auto read_ahead = api::kReadRowsAhead;
+  pull_rows.max_head_bytes = await_rows.max_head_bytes = head_bytes;
+  push_rows.max_head_bytes = read_ahead.max_head_bytes = head_bytes;
   using PullPlaced = rpc::PlacedWith<api::PullRows::Request, Parsed<PullRowsCall>>;
   const auto place_pull =
       [&rows, &buffers, map_version](
@@ -144,6 +152,19 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
       return HandlePull(std::move(request), parsed, rows, runs);
     });
   }
+
+  using AheadPlaced = rpc::PlacedWith<api::ReadRowsAhead::Request, api::ParsedRows>;
+  const auto place_ahead =
+      [&rows, &buffers, map_version](
+          const api::wire::ReadRowsAheadRequest& request,
+          const api::ReadRowsAhead::Request::Counts& counts) -> StatusOr<AheadPlaced> {
+    SIMURGH_ASSIGN_OR_RETURN(api::ParsedRows parsed, Parse(request, rows, map_version));
+    SIMURGH_RETURN_IF_ERROR(parsed.CheckLengths(counts[0], parsed.payload().bytes));
+    return AheadPlaced{{rpc::LeasedDestination<uint64_t>(buffers, counts[0])}, std::move(parsed)};
+  };
+  rpc::Register(server, read_ahead, place_ahead, [&rows](auto request, auto& parsed) {
+    return HandleReadAhead(std::move(request), parsed, rows);
+  });
 
   using PushPlaced = rpc::PlacedWith<api::PushRows::Request, Parsed<PushRowsCall>>;
   const auto place_push =

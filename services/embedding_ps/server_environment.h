@@ -8,6 +8,7 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include "model/file_system.h"
+#include "table/partition.h"
 
 namespace simurgh {
 
@@ -37,6 +38,7 @@ struct ServerEnvironment {
 
   std::function<std::unique_ptr<PartitionThread>(const std::string& name)> start_partition =
       StartPartitionThread;
+  PartitionMemory::MakeColdDisk make_cold_disk = PartitionMemory().make_cold_disk;
   TaskStarter start_save = StartBackgroundThread;
   TaskStarter start_load = StartTaskThread;
 };

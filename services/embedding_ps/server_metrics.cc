@@ -13,6 +13,9 @@ const GaugeFamily kQueuedShares("simurgh_ps_queued_shares",
                                 "Partitions' shares of pulls and pushes that wait or run.");
 const HistogramFamily kWaitSeconds("simurgh_ps_wait_seconds",
                                    "Time that a share waits for its partition.");
+const HistogramFamily kColdWaitSeconds("simurgh_ps_cold_wait_seconds",
+                                       "Time that a partition's share of a pull waited for cold "
+                                       "rows. Shares that did not wait do not count.");
 const CounterFamily kRowsUpdatedTotal("simurgh_ps_rows_updated_total", "Rows that a push updated.");
 const CounterFamily kGradientsMissingTotal("simurgh_ps_gradients_missing_total",
                                            "Gradients dropped because their row had been evicted.");
@@ -37,6 +40,9 @@ const CounterFamily kTableWarmedTotal("simurgh_ps_table_warmed_total",
 const CounterFamily kTableColdLateTotal(
     "simurgh_ps_table_cold_late_total",
     "Cold rows that a request waited for: they were not read ahead.", {"table"});
+const CounterFamily kTableColdRefusedTotal(
+    "simurgh_ps_table_cold_refused_total",
+    "Rows that found no room in memory nor on disk: when_full applies.", {"table"});
 const CounterFamily kTableColdReadBytesTotal("simurgh_ps_table_cold_read_bytes_total",
                                              "Bytes of cold rows read from disk.", {"table"});
 const CounterFamily kTableColdWrittenBytesTotal("simurgh_ps_table_cold_written_bytes_total",
@@ -99,6 +105,7 @@ TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, s
   if (!has_cold_rows) return;
   cold_rows_ = &registry.Get(kTableColdRows, {table});
   cold_disk_bytes_ = &registry.Get(kTableColdDiskBytes, {table});
+  cold_refused_ = &registry.Get(kTableColdRefusedTotal, {table});  // An alert sees it grow from 0.
 }
 
 void TableMetrics::Report(size_t partition, const Table& table) {
@@ -116,6 +123,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     Count(now.cooled - before.cooled, kTableCooledTotal, cooled_);
     Count(now.warmed - before.warmed, kTableWarmedTotal, warmed_);
     Count(now.cold_late - before.cold_late, kTableColdLateTotal, cold_late_);
+    Count(now.cold_refused - before.cold_refused, kTableColdRefusedTotal, cold_refused_);
     Count(now.cold_read_bytes - before.cold_read_bytes, kTableColdReadBytesTotal, cold_read_bytes_);
     Count(now.cold_written_bytes - before.cold_written_bytes, kTableColdWrittenBytesTotal,
           cold_written_bytes_);
@@ -223,6 +231,8 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
       pull_waits_(registry.Get(kSavePullWaitsTotal)),
       save_failures_(registry.Get(kSaveFailuresTotal)),
       lost_rows_restored_(registry.Get(kLostRowsRestoredTotal)) {
+  if (!config.embedding_ps.cold_directory.empty())
+    cold_wait_ = &registry.Get(kColdWaitSeconds, LatencyBuckets());
   if (config.embedding_ps.memory_budget > 0) {
     registry.Get(kMemoryBudgetBytes).Set(static_cast<double>(config.embedding_ps.memory_budget));
   }

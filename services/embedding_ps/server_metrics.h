@@ -83,6 +83,7 @@ class TableMetrics {
   Counter* cooled_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* warmed_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* cold_late_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* cold_refused_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* cold_read_bytes_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* cold_written_bytes_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* gradients_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -120,6 +121,10 @@ class ServerMetrics {
 
   // Pieces of a pull that waited for checkpoint.memory.
   void OnPullWaits(uint64_t waits) { pull_waits_.Add(waits); }
+  // A partition's share of a pull that waited for cold rows. Requires a folder for them.
+  void OnColdWait(std::chrono::steady_clock::duration wait) {
+    cold_wait_->Observe(std::chrono::duration<double>(wait).count());
+  }
   void OnSave(double seconds) { save_seconds_.Set(seconds); }
   void OnSaveFailed() { save_failures_.Add(1); }
   // See checkpoint.on_server_loss: partial.
@@ -132,6 +137,7 @@ class ServerMetrics {
   Counter& missing_;
   Gauge& save_seconds_;
   Counter& pull_waits_;
+  Histogram* cold_wait_ = nullptr;  // Null without a folder for cold rows.
   Counter& save_failures_;
   Counter& lost_rows_restored_;
   std::vector<std::unique_ptr<TableMetrics>> tables_;

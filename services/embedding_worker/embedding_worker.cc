@@ -162,6 +162,7 @@ rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
       co_await rpc::RunOn(compute_, [this, batch] { return DecodeAndPlan(*batch); });
   if (!prepared.ok()) co_return Annotate(prepared, "submit");
   timer.Stop();
+  co_await rows_.ReadAhead(batch, call_options);
   const uint64_t number = place.Fill(std::move(batch), ForwardBuffer::Clock::now());
   co_return BatchReference{.worker_incarnation = incarnation_, .number = number};
 }

@@ -83,6 +83,7 @@ struct RowExchange::PushState {
 RowExchange::RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor compute,
                          std::vector<std::unique_ptr<RowPort>> servers, WorkerMetrics& metrics)
     : compute_(std::move(compute)),
+      has_cold_rows_(!config.embedding_ps.cold_directory.empty()),
       servers_(std::move(servers)),
       row_wire_(config.embedding_worker.row_precision, LayoutOf(config).table_dims),
       gradient_wire_(config.embedding_worker.row_gradient_precision, LayoutOf(config).table_dims),
@@ -215,6 +216,25 @@ rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> ba
   }
   const auto push = [&](size_t server) { return PushTo(server, state, options); };
   co_return co_await OnServers(metrics_.push_seconds, "push", options.trace, push);
+}
+
+rpc::awaitable<void> RowExchange::ReadAhead(std::shared_ptr<const BufferedBatch> batch,
+                                            rpc::CallOptions options) {
+  if (!has_cold_rows_) co_return;
+  options.deadline = std::min(options.deadline, rpc::Clock::now() + std::chrono::seconds(1));
+  const auto request = std::make_shared<const RowRequest>(row_wire_.RequestFor(batch->plan));
+  const auto tell = [&](size_t server) -> rpc::awaitable<Status> {
+    const ServerRows& part = request->servers[server];
+    if (part.id_count == 0) co_return absl::OkStatus();
+    ReadRowsAheadCall call{
+        .groups = part.groups,
+        .ids = std::span(batch->plan.ids).subspan(part.first_id, part.id_count),
+        .owner = std::make_shared<std::pair<decltype(batch), decltype(request)>>(batch, request)};
+    co_return co_await servers_[server]->ReadAhead(std::move(call), options);
+  };
+  std::vector<rpc::awaitable<Status>> calls;
+  for (size_t server = 0; server < servers_.size(); ++server) calls.push_back(tell(server));
+  (co_await rpc::WhenAll(std::move(calls))).IgnoreError();
 }
 
 rpc::awaitable<Status> RowExchange::EndRun(StepId step_id, rpc::CallOptions options) {

@@ -77,6 +77,11 @@ class RowExchange {
                                             std::shared_ptr<AlignedBuffer> gradients,
                                             rpc::CallOptions options);
 
+  // Tells servers with cold rows the ids of a batch that was submitted: RowPort::ReadAhead().
+  // Errors are left to the pull.
+  [[nodiscard]] rpc::awaitable<void> ReadAhead(std::shared_ptr<const BufferedBatch> batch,
+                                               rpc::CallOptions options);
+
   // Passes the end of a rank on to all servers.
   [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options);
 
@@ -112,6 +117,7 @@ class RowExchange {
                                               rpc::CallOptions options);
 
   const rpc::asio::any_io_executor compute_;
+  const bool has_cold_rows_;
   const std::vector<std::unique_ptr<RowPort>> servers_;
   const RowWire row_wire_;
   const RowWire gradient_wire_;

@@ -109,6 +109,7 @@ class Doctor {
   // Tells how many rows are read without the gradients of batches in flight.
   void CheckStaleness(const std::string& name, const MetricsText& metrics);
   void CheckBudget(const std::string& name, const MetricsText& metrics);
+  void CheckColdRows(const std::string& name, const MetricsText& metrics);
   // rows: number of rows per server's name.
   void CheckSkew(const std::vector<std::pair<std::string, double>>& rows);
 
@@ -236,7 +237,9 @@ void Doctor::CheckColdDirectory(const ClusterConfig& config) {
   if (!speed.ok()) {
     return Error(
         absl::StrCat("embedding_ps.cold_directory: ", std::string(speed.status().message()),
-                     "; choose a folder on an SSD that you may write to"));
+                     absl::IsResourceExhausted(speed.status())
+                         ? "; make room there"
+                         : "; choose a folder on an SSD that you may write to"));
   }
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(folder, error);
@@ -384,6 +387,16 @@ void Doctor::CheckBudget(const std::string& name, const MetricsText& metrics) {
                     "eviction"));
 }
 
+void Doctor::CheckColdRows(const std::string& name, const MetricsText& metrics) {
+  const double refused = metrics.Sum("simurgh_ps_table_cold_refused_total").value_or(0);
+  if (refused == 0) return;
+  Warn(absl::StrFormat(
+      "%s: %.0f rows found no room in memory nor in embedding_ps.cold_directory, and when_full "
+      "applied; its log has the cause: make room on the disk, or raise "
+      "embedding_ps.memory_budget",
+      name, refused));
+}
+
 void Doctor::CheckSkew(const std::vector<std::pair<std::string, double>>& rows) {
   double mean = 0;
   for (const auto& server : rows) mean += server.second / static_cast<double>(rows.size());
@@ -465,6 +478,7 @@ void Doctor::CheckDaemons(const std::vector<ListedDaemon>& daemons, const std::s
     CheckSaves(name, *values);
     CheckData(name, *values);
     CheckBudget(name, *values);
+    CheckColdRows(name, *values);
     CheckStaleness(name, *values);
     if (daemon.kind == "embedding-ps") {
       rows.emplace_back(name, values->Sum("simurgh_ps_table_rows").value_or(0));

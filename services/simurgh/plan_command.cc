@@ -568,6 +568,9 @@ nlohmann::ordered_json ToJson(const ClusterConfig& config, const Plan& plan,
   add(api::kSubmitBatch.name, traffic.submit, steps, {&at_ranks, &at_workers});
   add(api::kPullBatch.name, traffic.pull, steps, {&at_ranks, &at_workers});
   add(api::kPushBatch.name, traffic.push, steps, {&at_ranks, &at_workers});
+  if (traffic.read_rows_ahead.request > 0) {
+    add(api::kReadRowsAhead.name, traffic.read_rows_ahead, steps, {&at_workers, &at_servers});
+  }
   add(api::kPullRows.name, traffic.pull_rows, steps, {&at_workers, &at_servers});
   add(api::kPushRows.name, traffic.push_rows, steps, {&at_workers, &at_servers});
   if (plan.push_dense.request > 0) {

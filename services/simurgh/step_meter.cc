@@ -80,6 +80,7 @@ Status StepMeter::Step(const CompactBatch& batch) {
   const auto bytes = [this](size_t count) { return memory_.bytes().first(count); };
   const std::shared_ptr<const void> lent(&memory_, [](const void*) {});
 
+  ReadRowsAhead(buffered.plan);
   PullAnswer answer{.row_age_steps = PullRows(buffered.plan, step)};
   if (argmax_bytes > 0) answer.argmax = {bytes(argmax_bytes), lent};
   traffic_.pull.Add(api::Encode({.reference = reference,
@@ -105,6 +106,17 @@ Status StepMeter::Step(const CompactBatch& batch) {
 NeededPushes StepMeter::NeededAt(uint64_t step) const {
   if (step == 0 || !config_.training.awaits_pushes()) return {.acknowledged_steps = step};
   return {.acknowledged_steps = step - 1, .awaited_steps = step};
+}
+
+void StepMeter::ReadRowsAhead(const BatchPlan& plan) {
+  if (config_.embedding_ps.cold_directory.empty()) return;
+  for (const ServerRows& server : row_wire_.RequestFor(plan).servers) {
+    const ReadRowsAheadCall call{
+        .groups = server.groups,
+        .ids = std::span(plan.ids).subspan(server.first_id, server.id_count)};
+    traffic_.read_rows_ahead.Add(api::Encode(call, map_.version()),
+                                 rpc::Outgoing<api::ReadRowsAhead::Response>());
+  }
 }
 
 uint32_t StepMeter::PullRows(const BatchPlan& plan, uint64_t step) {

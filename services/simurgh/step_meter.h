@@ -40,9 +40,10 @@ struct CallBytes {
 
 // The bytes that the steps of one rank have sent.
 struct StepTraffic {
-  CallBytes submit, pull, push;    // Between nn-worker and embedding worker.
-  CallBytes pull_rows, push_rows;  // Between embedding worker and all servers.
-  double rows = 0;                 // Rows that pulls have requested.
+  CallBytes submit, pull, push;  // Between nn-worker and embedding worker.
+  // Between embedding worker and all servers. The first only with a folder for cold rows.
+  CallBytes read_rows_ahead, pull_rows, push_rows;
+  double rows = 0;  // Rows that pulls have requested.
   uint64_t steps = 0;
   double buffered_bytes = 0;  // Size of the largest batch in the forward buffer.
 };
@@ -66,6 +67,7 @@ class StepMeter {
 
  private:
   // Counts the calls to the servers. Returns the age of the oldest cached row.
+  void ReadRowsAhead(const BatchPlan& plan);
   uint32_t PullRows(const BatchPlan& plan, uint64_t step);
   NeededPushes NeededAt(uint64_t step) const;
   void PushRows(const BatchPlan& plan, uint64_t step);

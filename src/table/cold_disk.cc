@@ -230,7 +230,7 @@ void ColdDisk::RunTasks() {
     }
     if (!task()) continue;
     task = nullptr;
-    if (wake_) wake_();
+    Wake();
   }
 }
 

@@ -68,7 +68,7 @@ class ColdDisk {
   // Runs a task on the disk's thread until it returns true, after those before. Between two calls
   // of it, urgent tasks run. wake: of SetWake(), called at its end.
   enum class Urgency : uint8_t { kNormal, kUrgent };
-  void Post(std::function<bool()> task, Urgency urgency = Urgency::kNormal);
+  virtual void Post(std::function<bool()> task, Urgency urgency);
   // wake: called on the disk's thread. Call before the first Post().
   void SetWake(std::function<void()> wake) { wake_ = std::move(wake); }
   // Drops tasks that have not begun, and waits for the one that has.
@@ -80,11 +80,18 @@ class ColdDisk {
     AlignedBuffer block;
   };
   Scratch& scratch() { return scratch_; }
-  // Bytes of records that are read ahead, for all tables.
+  // Bytes of records that are read ahead, for all tables, and the most of them.
   uint64_t& ahead_bytes() { return ahead_bytes_; }
+  static constexpr uint64_t kMostAhead = uint64_t{64} << 20;
 
   // How it reads, for the log.
   virtual std::string Method() const = 0;
+
+ protected:
+  // Tells that a task has ended.
+  void Wake() const {
+    if (wake_) wake_();
+  }
 
  private:
   // Extends the file by a segment. Errors: of Allocate().

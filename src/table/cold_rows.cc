@@ -160,13 +160,15 @@ void ColdRows::SetLive(Segment& segment, uint32_t record, const ChangeLog::Noted
   ++segment.live;
 }
 
-ChangeLog::Noted ColdRows::SetDead(Segment& segment, uint32_t record) {
+ChangeLog::Noted ColdRows::SetDead(uint32_t number, uint32_t record) {
+  Segment& segment = segments_[number];
   const ChangeLog::Noted noted = NotedOf(segment, record);
   for (auto* const bits : {&segment.bits, &segment.copied, &segment.recent}) {
     ClearBit(*bits, record);
   }
   --segment.live;
   has_empty_ = has_empty_ || segment.live == 0;
+  if (!ahead_.empty()) ForgetAt(PlaceOf(number, record));
   return noted;
 }
 
@@ -249,8 +251,8 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
   constexpr size_t kAhead = 16;
   Ahead ahead;
   // More is read when it is needed.
-  constexpr uint64_t kMostBytes = uint64_t{64} << 20;
-  if (size() == 0 || disk_.ahead_bytes() >= kMostBytes) return ahead;
+  if (size() == 0 || disk_.ahead_bytes() >= ColdDisk::kMostAhead) return ahead;
+  ahead.rows_ = self_;
   const auto read = std::make_shared<Ahead::Read>();
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + kAhead < ids.size()) index_.Prefetch(RowIndex::Hash(ids[i + kAhead]));
@@ -259,7 +261,14 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
       const uint32_t record = place % per_segment_;
       if (IsUnwritten(segment, record)) return;
       const auto number = static_cast<uint32_t>(read->places.size());
-      if (!ahead_.try_emplace(place, AheadRecord{read.get(), number}).second) return;
+      const auto [known, is_new] = ahead_.try_emplace(place, AheadRecord{read, number});
+      if (!is_new) {
+        const auto& other = known->second.read;
+        if (other != read && std::ranges::find(ahead.others_, other) == ahead.others_.end()) {
+          ahead.others_.push_back(other);
+        }
+        return;
+      }
       ++segments_[segment].pins;
       read->places.push_back(place);
       read->offsets.push_back(OffsetOf(segments_[segment], record));
@@ -267,17 +276,19 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
   }
   if (read->places.empty()) return ahead;
   disk_.ahead_bytes() += read->places.size() * record_bytes_;
-  ahead.rows_ = self_;
+  read->unused = read->places.size();
   ahead.read_ = read;
   read->records.resize(read->places.size() * record_bytes_);
-  disk_.Post([read, &disk = disk_, bytes = record_bytes_, begin = size_t{0}]() mutable {
+  const auto task = [read, &disk = disk_, bytes = record_bytes_, begin = size_t{0}]() mutable {
     constexpr uint64_t kMostPages = uint64_t{8} << 20;  // Bytes.
     const size_t together = kMostPages / (RoundUp(bytes) + ColdDisk::kAlignment);
     thread_local AlignedBuffer pages;
     std::vector<ColdDisk::Part> parts;
     const auto offsets =
         std::span(read->offsets).subspan(begin, std::min(together, read->places.size() - begin));
-    const auto length = [&](uint64_t offset) { return RoundUp(offset + bytes) - RoundDown(offset); };
+    const auto length = [&](uint64_t offset) {
+      return RoundUp(offset + bytes) - RoundDown(offset);
+    };
     uint64_t all = 0;
     for (const uint64_t offset : offsets) all += length(offset);
     Reserve(pages, all);
@@ -294,7 +305,8 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
     begin += offsets.size();
     read->done = begin == read->places.size() || !read->status.ok();
     return read->done.load();
-  });
+  };
+  disk_.Post(task, ColdDisk::Urgency::kNormal);
   return ahead;
 }
 
@@ -306,10 +318,18 @@ void ColdRows::Forget(const Ahead::Read& read) {
     }
   }
   for (const uint32_t place : read.places) {
-    ahead_.erase(place);
-    --segments_[place / per_segment_].pins;
+    const auto found = ahead_.find(place);
+    if (found != ahead_.end() && found->second.read.get() == &read) ForgetAt(place);
   }
   FreeDropped();
+}
+
+void ColdRows::ForgetAt(uint32_t place) {
+  const auto found = ahead_.find(place);
+  if (found == ahead_.end()) return;
+  --found->second.read->unused;
+  ahead_.erase(found);
+  --segments_[place / per_segment_].pins;
 }
 
 const std::byte* ColdRows::FindAhead(uint32_t place) const {
@@ -349,7 +369,7 @@ ChangeLog::Noted ColdRows::Remove(const Row& row) {
   Segment& segment = segments_[row.place / per_segment_];
   const uint32_t record = row.place % per_segment_;
   SIMURGH_CHECK(segment.is_live(record));
-  const ChangeLog::Noted noted = SetDead(segment, record);
+  const ChangeLog::Noted noted = SetDead(row.place / per_segment_, record);
   index_.Erase(RowIndex::Hash(row.header().id), row.place);
   ++counts_.removed;
   disk_.AddLive(-static_cast<int64_t>(record_bytes_));
@@ -450,8 +470,8 @@ void ColdRows::FreeEmpty() {
   if (!std::exchange(has_empty_, false)) return;
   std::erase_if(order_, [this](uint32_t number) {
     const Segment& segment = segments_[number];
-    const bool is_written = number == writer_.segment ||
-                            (rewrite_ != nullptr && number == rewrite_->writer.segment);
+    const bool is_written =
+        number == writer_.segment || (rewrite_ != nullptr && number == rewrite_->writer.segment);
     if (segment.live > 0 || is_written) return false;
     segment.pins > 0 ? dropped_.push_back(number) : FreeSegment(number);
     return true;
@@ -541,8 +561,7 @@ Status ColdRows::RewriteBlock() {
       rewrite.read->blocks.data() + (block - rewrite.read->first) * block_bytes_;
   const uint32_t first = block * per_block_;
   const uint32_t filled = segments_[number].filled;
-  SIMURGH_RETURN_IF_ERROR(
-      CheckBlock(records, number, block, filled, segments_[number].bits));
+  SIMURGH_RETURN_IF_ERROR(CheckBlock(records, number, block, filled, segments_[number].bits));
   for (uint32_t i = first; i < std::min(filled, first + per_block_); ++i) {
     if (!segments_[number].is_live(i)) continue;
     Writer& writer = rewrite.writer;
@@ -585,7 +604,7 @@ void ColdRows::ApplyMoves() {
       order_.insert(std::ranges::find_if(order_, is_old), rewrite.writer.segment);
       rewrite.is_in_order = true;
     }
-    SetLive(made, move.to, SetDead(old, move.from % per_segment_));
+    SetLive(made, move.to, SetDead(number, move.from % per_segment_));
     index_.Replace(move.hash, move.from, PlaceOf(rewrite.writer.segment, move.to));
   }
   rewrite.moves.clear();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -52,23 +53,31 @@ class ColdRows {
     Ahead(Ahead&& other) noexcept = default;
     Ahead& operator=(Ahead&&) = delete;
     ~Ahead() {
-      if (const auto rows = rows_.lock()) (*rows)->Forget(*read_);
+      const auto rows = rows_.lock();
+      if (rows != nullptr && read_ != nullptr) (*rows)->Forget(*read_);
     }
 
     // Returns whether all have been read, one cannot be, or the rows are gone.
-    bool done() const { return read_ == nullptr || read_->done || rows_.expired(); }
+    bool done() const {
+      return rows_.expired() || (IsDone(read_) && std::ranges::all_of(others_, &Ahead::IsDone));
+    }
+    // Returns whether the rows have left the disk, or moved there.
+    bool is_used_up() const { return read_ == nullptr || read_->unused == 0 || rows_.expired(); }
 
    private:
     friend class ColdRows;
     struct Read {
       std::vector<uint32_t> places;
       std::vector<uint64_t> offsets;   // In the file.
+      uint64_t unused = 0;             // Records in ahead_.
       std::vector<std::byte> records;  // Valid once it is done.
       std::atomic<bool> done = false;
       Status status;
     };
+    static bool IsDone(const std::shared_ptr<Read>& read) { return read == nullptr || read->done; }
     std::weak_ptr<ColdRows*> rows_;
-    std::shared_ptr<Read> read_;  // Null: none.
+    std::shared_ptr<Read> read_;                 // Null: none.
+    std::vector<std::shared_ptr<Read>> others_;  // Earlier ones that read some of the rows.
   };
 
   ColdRows(ColdDisk& disk, const RowLayout& layout);
@@ -116,7 +125,8 @@ class ColdRows {
   // thread. A call writes at most four blocks anew, and at most four for each block that rows have
   // filled. Ends the validity of places. Call regularly. Errors: of Fetch().
   Status Maintain();
-  // Frees what Maintain() would free over time, up to a window. Waits for the disk. Errors: as above.
+  // Frees what Maintain() would free over time, up to a window. Waits for the disk. Errors: as
+  // above.
   Status Reclaim();
 
   // Lowers the recency of all rows, to 0 at least. Errors: of the disk.
@@ -221,7 +231,7 @@ class ColdRows {
   Status Append(Writer& writer, const std::byte* record);
   // Makes a record live, of which these changes are noted, or dead.
   void SetLive(Segment& segment, uint32_t record, const ChangeLog::Noted& noted);
-  ChangeLog::Noted SetDead(Segment& segment, uint32_t record);
+  ChangeLog::Noted SetDead(uint32_t segment, uint32_t record);
   ChangeLog::Noted NotedOf(const Segment& segment, uint32_t record) const;
   // Writes the block that is not full.
   Status WriteBlock(Writer& writer);
@@ -240,8 +250,9 @@ class ColdRows {
                   const std::vector<uint64_t>& bits, absl::FunctionRef<void(const Row&)> visit);
   // Frees segments in dropped_ that no copy and no read needs.
   void FreeDropped();
-  // Ends the use of records that were read ahead.
+  // Ends the use of records that were read ahead, all or one.
   void Forget(const Ahead::Read& read);
+  void ForgetAt(uint32_t place);
   // Returns the record at a place if it has been read ahead, or null.
   const std::byte* FindAhead(uint32_t place) const;
   // Whether the full segments hold at most this share of the rows that fit.
@@ -273,13 +284,13 @@ class ColdRows {
   std::vector<uint32_t> dropped_;  // Segments without rows that copies or reads need.
   Writer writer_;
   std::unique_ptr<Rewrite> rewrite_;  // Null: none.
-  uint32_t rewrites_due_ = 0;  // Blocks.
-  size_t scan_segment_ = 0;  // In order_.
+  uint32_t rewrites_due_ = 0;         // Blocks.
+  size_t scan_segment_ = 0;           // In order_.
   uint32_t scan_block_ = 0;
   std::deque<CopiedSegment> copy_;
   // Record number of a read, by place.
   struct AheadRecord {
-    const Ahead::Read* read;
+    std::shared_ptr<Ahead::Read> read;
     uint32_t number;
   };
   absl::flat_hash_map<uint32_t, AheadRecord> ahead_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ struct Partition::State {
   // The smallest stamp of the pulls of the step before, whose pushes a pull of this step awaits.
   // Unset if one of these pulls is not known.
   std::optional<uint64_t> OpenFrom(const StepId& step, const NeededPushes& needed) const;
+  // Drops reads of ReadAhead() that are used up, and the oldest ones beyond a limit.
+  void DropAhead();
   // The error of a table that is full and has when_full: stop.
   Status TableFull(uint32_t table) const;
 
@@ -43,6 +46,7 @@ struct Partition::State {
   std::unique_ptr<Arena> arena;
   std::unique_ptr<ColdDisk> cold_disk;  // Null without a folder.
   std::function<void()> wake;
+  std::deque<std::unique_ptr<Table::Ahead>> ahead;  // What ReadAhead() has begun, the oldest first.
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   PullMarks marks;
@@ -61,6 +65,14 @@ void Partition::State::CheckGroup(uint32_t table, size_t ids, size_t rows, size_
   SIMURGH_CHECK_EQ(rows, ids);
   // A group without ids may have no matrix.
   if (ids > 0) SIMURGH_CHECK_EQ(columns, tables[table]->config().dim);
+}
+
+void Partition::State::DropAhead() {
+  // Pulls may read as much themselves.
+  while (!ahead.empty() &&
+         (ahead.front()->is_used_up() || cold_disk->ahead_bytes() > ColdDisk::kMostAhead / 2)) {
+    ahead.pop_front();
+  }
 }
 
 Status Partition::State::TableFull(uint32_t table) const {
@@ -148,8 +160,7 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
   state.budget = budget;
   state.memory = memory;
   if (!memory.cold_directory.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(state.cold_disk,
-                             ColdDisk::Create(memory.cold_directory, memory.cold_segment_bytes));
+    SIMURGH_ASSIGN_OR_RETURN(state.cold_disk, memory.make_cold_disk(memory.cold_directory));
   }
   for (const TableConfig& config : tables) {
     state.tables.push_back(
@@ -198,6 +209,14 @@ Status Partition::Clear(uint64_t run) {
   std::swap(*state_, *empty->state_);
   state_->newest_run = run;
   return absl::OkStatus();
+}
+
+void Partition::ReadAhead(uint32_t table, std::span<const uint64_t> ids) {
+  SIMURGH_CHECK_LT(table, state_->tables.size());
+  auto read = state_->tables[table]->ReadAhead(ids);
+  if (read == nullptr) return;
+  state_->ahead.push_back(std::move(read));
+  state_->DropAhead();
 }
 
 std::string Partition::HugePageProblem() const { return state_->arena->HugePageProblem(); }
@@ -271,7 +290,13 @@ bool PullWork::Ready(size_t max_ids) {
   }
   if (awaits_push()) return false;
   const auto is_read = [](const auto& ahead) { return ahead->done(); };
-  if (!std::ranges::all_of(*ahead_, is_read)) return false;
+  if (!std::ranges::all_of(*ahead_, is_read)) {
+    if (!cold_wait_begin_) cold_wait_begin_ = Clock::now();
+    return false;
+  }
+  if (cold_wait_begin_) {
+    cold_wait_ = Clock::now() - *std::exchange(cold_wait_begin_, std::nullopt);
+  }
   if (partition_.copy_memory == nullptr || mode_ == LookupMode::kEvaluate) return true;
   uint64_t bytes = 0;
   size_t at = at_;
@@ -323,6 +348,7 @@ StatusOr<bool> PullWork::ReadPiece(size_t max_ids) {
     group_ = 0;
     return false;
   }
+  partition_.DropAhead();
   if (mode_ == LookupMode::kTrain) {
     partition_.marks.Note(step_.run, step_.rank, step_.step, first_stamp_.value_or(stamp_));
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "base/step_id.h"
 #include "config/table_config.h"
+#include "table/cold_disk.h"
 #include "table/table.h"
 
 namespace simurgh {
@@ -36,7 +38,12 @@ struct PartitionMemory {
   std::string arena_directory;        // A tmpfs or hugetlbfs; empty: private memory.
   std::optional<uint32_t> numa_node;  // Unset: any node.
   std::string cold_directory;         // For rows without room in memory; empty: none.
-  uint64_t cold_segment_bytes = uint64_t{8} << 20;
+  // Makes the disk in cold_directory.
+  using MakeColdDisk =
+      std::function<StatusOr<std::unique_ptr<ColdDisk>>(const std::string& directory)>;
+  MakeColdDisk make_cold_disk = [](const std::string& directory) {
+    return ColdDisk::Create(directory);
+  };
 };
 
 // The rows of all tables that one thread owns, and the record of which pushes were applied.
@@ -72,6 +79,10 @@ class Partition {
   // of older starts of the run's training fail with FAILED_PRECONDITION, also those in progress.
   // Errors: of Create(); the rows are then still there.
   Status Clear(uint64_t run);
+
+  // Begins to read cold rows of ids, for a pull that will come. Memory is bounded: what is read
+  // first and not used is dropped.
+  void ReadAhead(uint32_t table, std::span<const uint64_t> ids);
 
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;
@@ -119,6 +130,8 @@ struct NeededPushes {
 // that may evict or reject ids is read as a whole then.
 class PullWork {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // Requires groups of known tables, with their dim and a row for each id.
   PullWork(Partition& partition, LookupMode mode, const StepId& step, const NeededPushes& needed,
            std::span<const PullGroup> groups);
@@ -142,6 +155,8 @@ class PullWork {
   bool stopped_by_full_table() const { return stopped_by_full_table_; }
   // Number of pieces that have waited for memory.
   uint64_t waits() const { return waits_; }
+  // How long the pull has waited for cold rows; unset if it has not.
+  std::optional<Clock::duration> cold_wait() const { return cold_wait_; }
 
  private:
   StatusOr<bool> ReadPiece(size_t max_ids);
@@ -180,6 +195,8 @@ class PullWork {
   uint64_t reserved_bytes_ = 0;
   // Cold rows that are being read for the groups, from the first Ready() on.
   std::optional<std::vector<std::unique_ptr<Table::Ahead>>> ahead_;
+  std::optional<Clock::time_point> cold_wait_begin_;  // Unset once it is over.
+  std::optional<Clock::duration> cold_wait_;
   bool waiting_ = false;
   uint64_t waits_ = 0;
   PullReport report_;

@@ -114,6 +114,7 @@ std::unique_ptr<Table::Ahead> Table::ReadAhead(std::span<const uint64_t> ids) {
    public:
     explicit ColdAhead(ColdRows::Ahead ahead) : ahead_(std::move(ahead)) {}
     bool done() const override { return ahead_.done(); }
+    bool is_used_up() const override { return ahead_.is_used_up(); }
 
    private:
     const ColdRows::Ahead ahead_;

@@ -196,6 +196,8 @@ class Table {
   class Ahead {
    public:
     virtual ~Ahead() = default;
+    // Returns whether none of its rows is left on disk.
+    virtual bool is_used_up() const = 0;
     // Returns whether the pull finds its rows in memory.
     virtual bool done() const = 0;
   };

@@ -188,6 +188,19 @@ def full_disk(cluster):
     resource.prlimit(server, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
+@contextlib.contextmanager
+def full_cold_disk(cluster):
+    """The segments of all partitions need more room than the disk has."""
+    folder = cluster.disk / "cold"
+    folder.mkdir(exist_ok=True)
+    cluster.begin("data.train=[many.csv]", "tables.0.memory_rows=2000", f"embedding_ps.cold_directory={folder}")
+    server = cluster.running["embedding-ps/0"].pid
+    if not cluster.has_disk:
+        resource.prlimit(server, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    yield
+    cluster.begin()
+
+
 def trained_with(*settings):
     @contextlib.contextmanager
     def fault(cluster):
@@ -207,6 +220,9 @@ DRILLS = {
                       "daemon, or correct its address"),
     "full disk": (full_disk, "CheckpointOverdue", "nn-worker/0", "doctor",
                   "nn-worker/0: .* saves have failed .*; make room in checkpoint.directory"),
+    "full cold disk": (full_cold_disk, "ColdDiskFull", "embedding-ps/0", "doctor",
+                       "embedding-ps/0: .* rows found no room in memory nor in embedding_ps.cold_directory, .*: make "
+                       "room on the disk"),
     "killed rank": (killed("nn-worker/1"), "DaemonDown", "nn-worker/1", "doctor",
                     "nn-worker/1: it does not run, and other daemons do; .* start it again"),
     "killed server": (killed("embedding-ps/1"), "DaemonDown", "embedding-ps/1", "doctor",

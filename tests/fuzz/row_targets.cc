@@ -124,6 +124,28 @@ std::vector<Bytes> PullRowsSeeds() {
   return seeds;
 }
 
+void RunReadRowsAhead(Input input) {
+  const Received<api::wire::ReadRowsAheadRequest> request(input);
+  if (request.table == nullptr) return;
+  const auto rows = api::ParsedRows::Parse(*request.table->groups(), Shape());
+  if (IsRefusal(rows.status())) return;
+  CheckRows(*rows);
+  const Groups groups(*request.table->groups());
+  const uint64_t map_version = request.table->map_version();
+  const Received<api::wire::ReadRowsAheadRequest> again(
+      api::Encode(ReadRowsAheadCall{.groups = groups.groups}, map_version));
+  SIMURGH_CHECK_EQ(again.table->map_version(), map_version);
+  SIMURGH_CHECK(api::ParsedRows::Parse(*again.table->groups(), Shape()).ok());
+}
+
+std::vector<Bytes> ReadRowsAheadSeeds() {
+  ReadRowsAheadCall call{.groups = SomeGroups()};
+  std::vector<Bytes> seeds{MetadataOf(api::Encode(call, 9))};
+  call.groups = {};
+  seeds.push_back(MetadataOf(api::Encode(call, 0)));
+  return seeds;
+}
+
 std::vector<Bytes> PushRowsSeeds() {
   const std::vector<float> rates{0.5F, 0.25F, 1e-6F};
   PushRowsCall call{.step_id = {.run = 5, .rank = 1, .step = 77},
@@ -242,6 +264,7 @@ std::vector<Bytes> SaveProgressSeeds() {
 
 std::vector<Target> RowTargets() {
   return {{"pull_rows", RunPullRows, PullRowsSeeds},
+          {"read_rows_ahead", RunReadRowsAhead, ReadRowsAheadSeeds},
           {"push_rows", RunPushRows, PushRowsSeeds},
           {"end_run", RunEndRun, EndRunSeeds},
           {"save_rows", RunSaveRows, SaveRowsSeeds},

@@ -317,7 +317,9 @@ TEST_CASE("a partition with cold rows agrees with plain maps") {
                         {.arena_directory = {},
                          .numa_node = {},
                          .cold_directory = folder.path(),
-                         .cold_segment_bytes = segment_bytes});
+                         .make_cold_disk = [&](const std::string& directory) {
+                           return ColdDisk::Create(directory, segment_bytes);
+                         }});
   comparison.Run(300'000);
 }
 

@@ -268,6 +268,11 @@ void Cluster::Fault() {
         if (server == nullptr) break;
         world_.Note(absl::StrCat(server->process().name, " pauses"));
         server->process().paused_until = world_.now() + world_.random.Below(150'000);
+      } else if (plan_.has_cold_rows && world_.Chance(2)) {
+        world_.Note("the disks of cold rows have errors");
+        (world_.Chance(2) ? disk_.cold_error_one_in : disk_.cold_torn_one_in) = 5;
+        world_.After(world_.random.Below(50'000),
+                     [this] { disk_.cold_error_one_in = disk_.cold_torn_one_in = 0; });
       } else {
         world_.Note("the disk has errors");
         disk_.error_one_in = 5;
@@ -300,6 +305,7 @@ void Cluster::OnSaved(uint64_t generation, uint64_t step) {
 }
 
 void Cluster::CheckServers(const Start& trained) {
+  disk_.cold_error_one_in = 0;  // The comparison reads all rows.
   ExpectedRows rows;
   for (const auto& server : servers_) {
     // A server may have died since the save.

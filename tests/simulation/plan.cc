@@ -75,6 +75,13 @@ Plan::Plan(uint64_t seed) {
     late_one_in = between(30, 200);
     repeated_one_in = between(30, 200);
   }
+  // The order in which a loaded table evicts cold rows is that of the checkpoint's files.
+  has_cold_rows = !evicts && random.Below(2) == 0;
+  if (has_cold_rows) {
+    config.embedding_ps.cold_directory = "/cold";
+    for (TableConfig& table : config.tables) table.memory_rows = between(1, 8);
+    rows *= 3;  // Rows come and go until segments are written anew.
+  }
   faults = random.Below(8) == 0 ? 0 : between(1, 8);
   constexpr std::array<uint64_t, 3> kOdds = {300, 1'000, 3'000};
   fault_one_in = kOdds.at(random.Below(kOdds.size()));
@@ -87,7 +94,8 @@ std::string Plan::Describe() const {
                       " partitions=", config.embedding_ps.partitions, " rows=", rows,
                       " batch=", division.batch_size, " epochs=", epochs, " ids=", ids,
                       " tables=", config.tables.size(), " evicts=", evicts, " moves=", moves_rows,
-                      " lossy=", repeats_pulls(), " every_steps=", config.checkpoint.every_steps,
+                      " cold=", has_cold_rows, " lossy=", repeats_pulls(),
+                      " every_steps=", config.checkpoint.every_steps,
                       " every_ms=", config.checkpoint.every.count(),
                       " keep=", config.checkpoint.keep,
                       " full_every=", config.checkpoint.full_every, " faults=", faults);

@@ -26,7 +26,8 @@ struct Plan {
   uint32_t rows = 40;  // Of the data, an epoch.
   uint32_t ids = 50;   // Of each table.
   Division division;
-  bool evicts = false;  // The tables are smaller than the ids.
+  bool evicts = false;         // The tables are smaller than the ids.
+  bool has_cold_rows = false;  // Most rows are on disk.
   bool saves_at_any_step = false;
   bool moves_rows = false;  // Starts differ in servers and partitions.
 

@@ -15,6 +15,9 @@ namespace simurgh::simulation {
 struct Disk {
   testing::MemoryFileSystem files;
   uint64_t error_one_in = 0;  // Failures of single operations; 0: none.
+  // The same for cold rows: reads that fail, and writes that store a part only.
+  uint64_t cold_error_one_in = 0;
+  uint64_t cold_torn_one_in = 0;
   // Called before each operation of a living process: the next death may be at this point.
   std::function<void()> on_operation;
   // Called after an attempt's folder has got the name of a checkpoint.

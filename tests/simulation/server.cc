@@ -66,9 +66,15 @@ Server::Server(World& world, Disk& disk, const ClusterConfig& config, uint32_t i
       while (!fiber->done()) fiber->Resume();
     };
   };
+  const auto make_cold_disk = [this, &disk](const std::string& /*directory*/) {
+    auto made = std::make_unique<MemoryDisk>(world_, disk, [this] { Kick(); });
+    cold_disks_.push_back(made->handle());
+    return made;
+  };
   rows_ = ParameterServer::Create(config_, metrics_, index_,
                                   {.files = files_,
                                    .start_partition = start_partition,
+                                   .make_cold_disk = make_cold_disk,
                                    .start_save = start_task,
                                    .start_load = start_task})
               .value();
@@ -83,6 +89,9 @@ Server::~Server() {
   size_t handlers = 1;
   while (handlers > 0) {
     handlers = 0;
+    for (const auto& disk : cold_disks_) {
+      if (const auto open = disk.lock()) (*open)->Finish();
+    }
     for (const auto& context : contexts_) handlers += context->io.poll();
   }
   rows_.reset();
@@ -157,6 +166,13 @@ void Server::Push(std::shared_ptr<const RowMessage> message, Reply<PushReport> r
                           .client = message->step_id.run * 8 + message->step_id.rank};
   Spawn<PushReport>(rows_->Push(call, kNoDeadline),
                     [message, reply](StatusOr<PushReport> report) { reply(std::move(report)); });
+}
+
+void Server::ReadAhead(std::shared_ptr<const RowMessage> message) {
+  const auto rows = api::ParsedRows::Parse(message->groups, {}, rows_->shape());
+  if (!rows.ok()) return;  // Another bucket map.
+  rows_->ReadAhead(*rows, message->ids, std::make_shared<decltype(message)>(message));
+  Kick();
 }
 
 void Server::Save(SaveRowsCall call, const Reply<SaveProgress>& reply) {

@@ -10,6 +10,7 @@
 
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_ps/row_methods.h"
+#include "tests/simulation/memory_disk.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/process_files.h"
 #include "tests/simulation/world.h"
@@ -44,6 +45,7 @@ class Server {
   // has the rows.
   void Pull(const RowMessage& request, const Reply<std::vector<float>>& reply);
   void Push(std::shared_ptr<const RowMessage> message, Reply<PushReport> reply);
+  void ReadAhead(std::shared_ptr<const RowMessage> message);
   void Save(SaveRowsCall call, const Reply<SaveProgress>& reply);
   void Restore(RestoreRowsCall call, const Reply<SaveProgress>& reply);
   void EndRun(const StepId& step_id) { runs_.End(step_id); }
@@ -78,6 +80,7 @@ class Server {
   uint64_t begun_ = 0;  // The last run that has begun.
   RunGuard runs_{config_.embedding_ps};
   std::vector<std::unique_ptr<Context>> contexts_;  // The first one runs the requests.
+  std::vector<std::weak_ptr<MemoryDisk*>> cold_disks_;
   std::unique_ptr<ParameterServer> rows_;
   std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
 };

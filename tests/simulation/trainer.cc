@@ -265,6 +265,7 @@ void Rank::Update() {
   for (const StartedCall& call : queue_->StartCalls(world_.time())) {
     switch (call.call) {
       case BatchCall::kSubmit:
+        if (plan_.has_cold_rows && world_.Chance(2)) ReadAhead(call.batch->step);
         queue_->OnSubmitted(*call.batch, {});
         break;
       case BatchCall::kPull:
@@ -308,6 +309,20 @@ std::vector<RowMessage> Rank::MessagesOf(uint64_t step,
     if (values == nullptr) message.values.resize(message.ids.size() * kDim);
   }
   return messages;
+}
+
+void Rank::ReadAhead(uint64_t step) {
+  std::vector<RowMessage> messages = MessagesOf(step, nullptr);
+  for (uint32_t server = 0; server < messages.size(); ++server) {
+    const auto message = std::make_shared<const RowMessage>(std::move(messages[server]));
+    cluster_.Call<bool>(
+        process_, server,
+        [message](Server& target, const Server::Reply<bool>& reply) {
+          target.ReadAhead(message);
+          reply(true);
+        },
+        [](const StatusOr<bool>& /*told*/) {});
+  }
 }
 
 void Rank::Pull(const StartedCall& call) {

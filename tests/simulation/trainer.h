@@ -91,6 +91,8 @@ class Rank {
   void ReadData();
   // Feeds batches and starts the calls that can start.
   void Update();
+  // Tells servers the ids of a step.
+  void ReadAhead(uint64_t step);
   void Pull(const StartedCall& call);
   void Push(PendingBatch& pending);
   void OnAnswer(PendingBatch& pending, BatchCall call, const Status& status);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <semaphore>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -377,6 +378,77 @@ TEST_CASE("With a full disk, the oldest cold rows are evicted") {
   }
   CHECK(newest_gone < 10'000);
   CHECK(is_there[newest_gone + 1]);
+}
+
+TEST_CASE("A pull finds what was read ahead for it, and does not wait") {
+  const TemporaryFolder folder;
+  TableConfig config;
+  config.name = "a";
+  config.dim = 16;
+  config.capacity_rows = 100'000;
+  config.memory_rows = 5000;
+  const auto partition =
+      Partition::Create({config}, 1, nullptr,
+                        {.arena_directory = {}, .numa_node = {}, .cold_directory = folder.path()})
+          .value();
+  std::counting_semaphore<1000> wakes(0);
+  partition->SetWake([&] { wakes.release(); });
+  std::vector<uint64_t> ids(20'000);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
+  std::vector<float> values(ids.size() * config.dim);
+  const MatrixView<float> rows(values.data(), ids.size(), config.dim);
+  for (size_t at = 0; at < ids.size(); at += 1000) {
+    partition->table(0).Pull(std::span(ids).subspan(at, 1000), rows.Rows(at, 1000), at);
+  }
+  const TableStats before = partition->table(0).stats();
+  // The second has rows of the first.
+  const auto first = std::span(ids).first(2000);
+  const auto second = std::span(ids).subspan(1000, 2000);
+  for (const auto& share : {first, second}) {
+    partition->ReadAhead(0, share);
+    wakes.acquire();
+  }
+  for (const auto& share : {first, second}) {
+    const std::vector<PullGroup> groups{{0, share, rows.Rows(0, share.size())}};
+    PullWork work(*partition, LookupMode::kTrain, StepId{1, 0, 1}, NeededPushes{}, groups);
+    REQUIRE(work.Ready(share.size()));
+    REQUIRE(work.Advance(share.size()).value());
+    CHECK(!work.cold_wait());
+    CHECK(work.report().found == share.size());
+  }
+  const TableStats after = partition->table(0).stats();
+  CHECK(after.warmed - before.warmed == 3000);
+  CHECK(after.cold_late == before.cold_late);
+}
+
+TEST_CASE("Reads ahead that no pull uses are bounded") {
+  const TemporaryFolder folder;
+  const auto disk = ColdDisk::Create(folder.path()).value();
+  std::counting_semaphore<1000> wakes(0);
+  disk->SetWake([&] { wakes.release(); });
+  const RowLayout layout(RowFormat{.dim = 1024, .shape = {1, 0}});
+  ColdRows rows(*disk, layout);
+  std::vector<std::byte> record(layout.stride_bytes);
+  std::vector<uint64_t> ids;
+  while (ids.size() * layout.stride_bytes < 2 * ColdDisk::kMostAhead) {
+    const RowHeader header{.id = ids.size(), .recency = 1, .use_count = 1};
+    std::memcpy(record.data(), &header, sizeof(header));
+    REQUIRE(rows.Add(record.data()).ok());
+    ids.push_back(header.id);
+  }
+  constexpr size_t kShare = 1000;
+  std::deque<ColdRows::Ahead> ahead;
+  for (size_t at = 0; at + kShare <= ids.size(); at += kShare) {
+    ahead.push_back(rows.ReadAhead(std::span(ids).subspan(at, kShare)));
+  }
+  CHECK(disk->ahead_bytes() <= ColdDisk::kMostAhead + kShare * (layout.stride_bytes + 4));
+  CHECK(ahead.back().done());
+  CHECK(ahead.back().is_used_up());
+  CHECK(!ahead.front().is_used_up());
+  wakes.acquire();
+  ahead.clear();
+  CHECK(disk->ahead_bytes() == 0);
+  CHECK(rows.Fetch(std::span(ids).first(kShare))->size() == kShare);
 }
 
 TEST_CASE("Pulls that wait for cold rows end when the rows are cleared") {
