@@ -63,7 +63,7 @@ void StopSignals::Wait() {
       return Wait();
     }
     const char* name = number == SIGTERM ? "SIGTERM" : "SIGINT";
-    if (stop_.stop_requested()) {
+    if (std::exchange(is_signalled_, true)) {
       spdlog::warn("{} while stopping: exiting at once", name);
       std::_Exit(static_cast<int>(ExitCode::kInterrupted));
     }

@@ -18,7 +18,8 @@
 namespace simurgh {
 
 // SIGTERM and SIGINT request a stop; a second one ends the process at once with
-// ExitCode::kInterrupted. SIGHUP calls `on_hangup`.
+// ExitCode::kInterrupted. A stop that a call requests is no signal: the first signal after it does
+// not end the process. SIGHUP calls `on_hangup`.
 //
 // The constructor blocks these signals in its thread and so in all threads that this one
 // starts later: oneDNN's kernels use the stack pointer for other memory, which the frame of a
@@ -36,6 +37,7 @@ class StopSignals {
 
   std::stop_source stop_;
   const std::function<void()> on_hangup_;
+  bool is_signalled_ = false;  // Used on the thread of signals only.
   IoThread thread_{"signals"};
   boost::asio::signal_set signals_;
 };

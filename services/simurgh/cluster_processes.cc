@@ -445,7 +445,10 @@ Status ClusterProcesses::WatchOthers() {
 void ClusterProcesses::LookElsewhere() {
   if (!goes_on_elsewhere_ || failure_) return;
   const std::optional<Status> end = watch_->Look();
-  if (interrupted_ && !end) watch_->StopTraining();
+  // Here, the first nn-worker gets a signal.
+  if (interrupted_ && !end && !std::ranges::any_of(children_, IsFirstTrainer)) {
+    watch_->StopTraining();
+  }
   const std::optional<std::string>& problem = watch_->problem();
   if (!view_ && !end && std::exchange(shown_problem_, problem) != problem) {
     Say(problem->empty() ? "training continues" : absl::StrCat("nn-worker/0: ", *problem));

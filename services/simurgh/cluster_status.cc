@@ -188,10 +188,7 @@ std::string Text(const Number& number, const char* format) {
   return number ? absl::StrFormat(*absl::ParsedFormat<'f'>::New(format), *number) : "-";
 }
 
-std::string BytesText(const Number& bytes) {
-  if (!bytes) return "-";
-  return BytesText(*bytes);
-}
+std::string MemoryText(const Number& bytes) { return bytes ? BytesText(*bytes) : "-"; }
 
 std::string CheckpointText(const DaemonLine& line) {
   if (!line.checkpoint_step) return "-";
@@ -258,7 +255,7 @@ std::string ToTable(const ClusterStatus& status) {
     if (line.cold_rows && *line.cold_rows > 0) {
       absl::StrAppendFormat(&held, " (%.0f %% on disk)", 100 * *line.cold_rows / *line.rows);
     }
-    rows.push_back({line.name, line.state, held, BytesText(line.memory_bytes),
+    rows.push_back({line.name, line.state, held, MemoryText(line.memory_bytes),
                     Text(line.samples_per_second, "%.0f"), Text(line.staleness, "%.1f"),
                     Text(line.queue, "%.0f"), CheckpointText(line)});
   }

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -34,8 +35,9 @@ instances. Addresses become names of pods.
 With --ids, memory and disk are those of simurgh plan. Without it they are guessed.
 
 Copy the folder of CONFIG to the volume of --data: ranks see it at /data. Files of data elsewhere
-must be in the image. The model is saved in the claim NAME-models. Servers and ranks share it, so
-its storage class must allow ReadWriteMany.
+must be in the image. That of scripts/build.sh has no module for data in Parquet and object stores.
+The model is saved in the claim NAME-models. Servers and ranks share it, so its storage class must
+allow ReadWriteMany.
 
 With --with-bucket, or if checkpoint.directory is a URI, the model is in that bucket, and there is
 no claim. Pods get the variables of the Secret NAME-s3, if it exists: AWS_ACCESS_KEY_ID,
@@ -47,8 +49,8 @@ The token is that of cluster.token_file, or a new one. To apply changes later, k
 
 Examples:
   simurgh kubernetes clicks.yaml --data clicks-files --ids 100M | kubectl apply --filename -
-  simurgh kubernetes clicks.yaml --servers 8 --ranks 2 --gpu --serve --keep-token
-  simurgh kubernetes clicks.yaml --with-bucket s3://models/clicks --service-account trainer
+  simurgh kubernetes clicks.yaml --data clicks-files --servers 8 --gpu --serve --keep-token
+  simurgh kubernetes clicks.yaml --data clicks-files --with-bucket s3://models/clicks
   kubectl logs --follow job/clicks-nn-worker
 
 Exit codes:
@@ -114,6 +116,24 @@ Status SetSizes(const ConfigArguments& arguments, ClusterConfig config, const Pl
   return absl::OkStatus();
 }
 
+// Prints data that the project's image cannot read.
+void NoteUnreadData(const DataConfig& data) {
+  for (const auto& [key, files] :
+       {std::pair("data.train", &data.train), std::pair("data.test", &data.test),
+        std::pair("data.validation", &data.validation), std::pair("data.replay", &data.replay),
+        std::pair("data.items.files", &data.items.files)}) {
+    const auto found = std::ranges::find_if(
+        *files, [&](const std::string& file) { return IsArrow(data) || IsUri(file); });
+    if (found == files->end()) continue;
+    std::cerr
+        << "simurgh: note: " << key << ": '" << *found
+        << "' needs libsimurgh_arrow.so, which the image of scripts/build.sh lacks. Add it to "
+           "an image and give --image, or put CSV, JSON or libsvm files into the volume of "
+           "--data\n";
+    return;
+  }
+}
+
 // Returns the name of objects for the name of a cluster.
 std::string ObjectName(const std::string& cluster) {
   std::string name = absl::AsciiStrToLower(cluster);
@@ -155,7 +175,8 @@ ExitCode RunKubernetesCommand(int argc, const char* const* argv) {
       "service-account", po::value(&pods.service_account)->value_name("NAME"),
       "run all pods with this account (default: that of the namespace)")(
       "keep-token", po::bool_switch(&keeps_token), "print no token; its secret exists")(
-      "serve", po::bool_switch(&pods.serves), "also serve the model's newest version");
+      "serve", po::bool_switch(&pods.serves),
+      "also serve the model's best version, or without one the newest");
   const auto run = [&](const ConfigArguments& arguments) -> StatusOr<ExitCode> {
     SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "error"));
     SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
@@ -186,6 +207,7 @@ ExitCode RunKubernetesCommand(int argc, const char* const* argv) {
     if (!keeps_token) {
       SIMURGH_ASSIGN_OR_RETURN(pods.token, TokenOf(config));
     }
+    NoteUnreadData(config.data);
     SIMURGH_RETURN_IF_ERROR(SetSizes(arguments, config, planned, pods));
     SIMURGH_ASSIGN_OR_RETURN(const auto objects, KubernetesObjects(config, pods));
     std::cout << YamlOf(objects);

@@ -394,7 +394,7 @@ class Objects {
                       {"template", pod}}}});
   }
 
-  // Serves the newest version of the model, on as many pods as their CPUs need.
+  // Serves the best version of the model, on as many pods as their CPUs need.
   void AddServing() {
     constexpr char kServe[] = "serve";
     const std::string name = NameOf(kServe);

@@ -121,6 +121,13 @@ def main():
         kept = objects_of(*words, "--set", f"cluster.token_file={token}")
         check(kept[("Secret", "adult-token")]["stringData"]["token"] == TOKEN, "another token than the file's")
 
+    # Data that the project's image cannot read.
+    for setting in ("data.train=['s3://store/day.csv']", "data.format=parquet"):
+        code, _, error = kubernetes("config/adult.yaml", "--data", "files", "--set", setting)
+        check(code == 0 and "note: data.train: '" in error and "needs libsimurgh_arrow.so" in error,
+              f"{setting}: exit code {code}: {error}")
+    check("libsimurgh_arrow.so" not in kubernetes(*words)[2], "a note on CSV files")
+
     check_refused("by --data CLAIM", "config/adult.yaml")
     check_refused("gs:// is not read; use s3://", *words, "--with-bucket", "gs://models/adult")
     check_refused("has credentials in its URI", *words, "--with-bucket", "s3://KEY:SECRET@models/adult")

@@ -39,6 +39,7 @@ if command -v systemd-analyze >/dev/null; then
   done
 fi
 
+[[ -d $root/etc/simurgh ]] || fail "/etc/simurgh is missing"
 # An address that no other test uses.
 config=/var/lib/simurgh/adult.yaml
 inside sed "s/127.0.0.1/127.83.41.7/g; s|data/adult|/usr/share/simurgh/examples/data/adult|" \
@@ -53,17 +54,37 @@ for one in prometheus.yml alerts.yml training.json servers.json README.md; do
   [[ -s $root/usr/share/simurgh/monitoring/$one ]] || fail "monitoring/$one is missing"
 done
 
-# The command of a unit, as systemd would read it.
-command=$(sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" "$root/lib/systemd/system/simurgh@.service" |
-  sed 's/%i/embedding-ps-1/; s/%%/%/g; s/\$\$/$/g')
-[[ -n $command ]] || fail "the unit has no command"
+# command_of UNIT KEY: the shell's command of a unit, as systemd would read it.
+command_of() {
+  local command
+  command=$(sed -n "s/^$2=\/bin\/sh -c '\(.*\)'$/\1/p" "$root/lib/systemd/system/$1.service" |
+    sed 's/%i/embedding-ps-1/; s/%%/%/g; s/\$\$/$/g')
+  [[ -n $command ]] || fail "the unit $1 has no $2"
+  echo "$command"
+}
+# await TEXT LOG: waits until a log has the text.
+await() {
+  for ((i = 0; i < 600; ++i)); do
+    grep -q "$1" "$2" && return
+    sleep 0.1
+  done
+  cat "$2"
+  fail "no '$1' after a minute"
+}
+
+"${as_user[@]}" simurgh serve --model model --listen 127.83.41.7:7602 >"$folder/serve.log" 2>&1 &
+server=$!
+await "127.83.41.7:7602" "$folder/serve.log"
+command=$(command_of simurgh-serve ExecReload)
+chroot "$root" env --ignore-environment PATH=/nowhere MAINPID="$server" /bin/sh -c "$command"
+await "SIGHUP: reloaded" "$folder/serve.log"
+kill "$server"
+wait "$server" || fail "simurgh serve did not stop: $?"
+
+command=$(command_of simurgh@ ExecStart)
 "${as_user[@]}" "SIMURGH_CONFIG=$config" /bin/sh -c "$command" 2>"$folder/server.log" &
 server=$!
-for ((i = 0; i < 600; ++i)); do
-  grep -q "127.83.41.7:7502 serves /metrics" "$folder/server.log" && break
-  sleep 0.1
-done
-((i < 600)) || { cat "$folder/server.log"; fail "embedding-ps 1 does not start"; }
+await "127.83.41.7:7502 serves /metrics" "$folder/server.log"
 kill "$server"
 wait "$server" || fail "embedding-ps 1 did not stop: $?"
 
@@ -73,5 +94,7 @@ for left in /usr/bin/embedding-ps /lib/systemd/system/simurgh@.service /usr/shar
 done
 [[ -d $root/var/lib/simurgh/model ]] || fail "the removal has deleted a model"
 inside dpkg --purge simurgh
-[[ ! -e $root/var/lib/simurgh ]] || fail "/var/lib/simurgh is left after the purge"
+for left in /var/lib/simurgh /etc/simurgh; do
+  [[ ! -e $root$left ]] || fail "$left is left after the purge"
+done
 ! inside getent passwd simurgh || fail "the user is left after the purge"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains under a real Slurm: two nodes on this machine. One step is killed on the way.
+# Trains under a real Slurm: two nodes on this machine. One job is stopped, and a step of another one is killed.
 # usage: slurm_test.sh BUILD
 set -euo pipefail
 bin=$(realpath "$1")/bin
@@ -79,8 +79,20 @@ if ((i == 300)); then
   exit 77
 fi
 
-log=$folder/job.log
 cp -r config "$folder/config"
+log=$folder/stopped.log
+job=$(cd "$folder" && SIMURGH_BIN=$bin sbatch --parsable --nodes=2 --output="$log" config/deploy/slurm/simurgh.sbatch \
+  config/adult.yaml --set checkpoint.directory="$folder/stopped" --set training.epochs=1000000 \
+  --set training.max_steps=100000000 --set training.progress_interval=100ms)
+await "progress" grep -q "progress: step=" "$log"
+scancel --batch --signal=TERM "$job"
+await "end of the stopped job" bash -c "[[ -z \$(squeue --noheader --job=$job) ]]"
+(($(grep -c "training was stopped: steps=" "$log") == 2)) || fail "SIGTERM does not stop both ranks"
+compgen -G "$folder/stopped/step-*/" >/dev/null || fail "the stopped job has not saved the model"
+scontrol show job "$job" | grep -q "JobState=COMPLETED" || fail "the stopped job has failed"
+! grep "srun: \|STEP .* CANCELLED\|while stopping" "$log" || fail "the stopped job prints errors"
+
+log=$folder/job.log
 job=$(cd "$folder" && SIMURGH_BIN=$bin sbatch --parsable --nodes=2 --output="$log" config/deploy/slurm/simurgh.sbatch \
   config/adult.yaml --set checkpoint.directory="$folder/model" --set checkpoint.every_steps=50 --set training.epochs=10)
 await "checkpoint" grep -q "saved the model" "$log"
@@ -91,4 +103,5 @@ scancel --signal=KILL "$step"
 await "end of the job" bash -c "[[ -z \$(squeue --noheader --job=$job) ]]"
 grep -q "embedding-ps ended with code .*; it is started again" "$log" || fail "the step was not started again"
 grep -q "^0: test_auc=0\.9[123]" "$log" || fail "training has no result in its band"
+! sed '1,/test_auc=/d' "$log" | grep "srun: \|CANCELLED" || fail "the end prints errors"
 [[ ! -e $folder/simurgh-$job.token ]] || fail "the token is left"

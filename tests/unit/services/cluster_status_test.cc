@@ -66,6 +66,9 @@ TEST_CASE("A line has what the daemon counts, and its rates between two scrapes"
   CHECK(trainer.checkpoint_step == 77);
   CHECK(trainer.checkpoint_age_seconds == 10);
   CHECK(trainer.memory_bytes == 2e9);
+  CHECK_THAT(ToTable(status), Contains("  MEMORY   ") &&
+                                  Contains("\nnn-worker/3         ready  -     1.9 GiB  ") &&
+                                  Contains("\nembedding-ps/3      ready  12    -        "));
   CHECK(trainer.rows == std::nullopt);
   CHECK(status.daemons[1].rows == 12);
   CHECK(status.daemons[1].queue == 2);

@@ -371,6 +371,37 @@ TEST_CASE("a second signal exits at once") {
   CHECK(WEXITSTATUS(status) == static_cast<int>(ExitCode::kInterrupted));
 }
 
+TEST_CASE("a signal after a stop by a call of another process is the first one") {
+  int log[2];
+  REQUIRE(pipe(log) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    dup2(log[1], STDERR_FILENO);
+    Script script;
+    script.run = [](DaemonContext& context) {
+      context.stop_source().request_stop();
+      return absl::OkStatus();
+    };
+    script.drain = [&](DaemonContext&) {
+      kill(getpid(), SIGTERM);
+      std::string text;
+      while (text.find("SIGTERM: stopping") == std::string::npos) {
+        char byte = 0;
+        if (read(log[0], &byte, 1) == 1) text.push_back(byte);
+      }
+      return absl::OkStatus();
+    };
+    _exit(RunWith(script, {"--config", kConfig, "--set", kAnyPort, "--log-level", "info"}).code);
+  }
+  close(log[0]);
+  close(log[1]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("SIGHUP reloads the configuration with its overrides and passes it to the daemon") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/reloaded.yaml";
