@@ -422,10 +422,12 @@ void ParameterServer::ReadAhead(const api::ParsedRows& rows, std::span<const uin
   for (size_t p = 0; p < shards_.size(); ++p) {
     Shard& shard = *shards_[p];
     rpc::asio::post(shard.thread->executor(), [&shard, p, rows, ids, owner] {
+      std::vector<IdGroup> groups;
       for (const api::RowRun& run : rows.runs()) {
         if (run.partition != p) continue;
-        shard.partition->ReadAhead(run.table, ids.subspan(run.first_id, run.count));
+        groups.push_back({run.table, ids.subspan(run.first_id, run.count)});
       }
+      shard.partition->ReadAhead(groups);
     });
   }
 }

@@ -385,6 +385,10 @@ Memory MemoryOf(const ClusterConfig& config, const Plan& plan, std::span<const T
                    {"eviction_queue", rows.queue},     {"admission", rows.admission},
                    {"pages_ahead", rows.ahead},        {"cold_index", rows.cold},
                    {"empty_server", plan.empty_server}};
+  if (!config.embedding_ps.cold_directory.empty()) {
+    memory.emplace_back("cold_reads",
+                        uint64_t{config.embedding_ps.partitions} * ColdDisk::kMostAhead);
+  }
   if (config.training.mode == TrainingConfig::Mode::kAsync) {
     memory.emplace_back("dense_weights",
                         (plan.dense.weights + plan.dense.state) * sizeof(float) / servers);

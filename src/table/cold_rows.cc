@@ -247,7 +247,7 @@ Status ColdRows::ReadFound() {
   return absl::OkStatus();
 }
 
-ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
+ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urgency urgency) {
   constexpr size_t kAhead = 16;
   Ahead ahead;
   // More is read when it is needed.
@@ -306,7 +306,7 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids) {
     read->done = begin == read->places.size() || !read->status.ok();
     return read->done.load();
   };
-  disk_.Post(task, ColdDisk::Urgency::kNormal);
+  disk_.Post(task, urgency);
   return ahead;
 }
 
@@ -327,17 +327,18 @@ void ColdRows::Forget(const Ahead::Read& read) {
 void ColdRows::ForgetAt(uint32_t place) {
   const auto found = ahead_.find(place);
   if (found == ahead_.end()) return;
-  --found->second.read->unused;
+  if (!found->second.is_used) --found->second.read->unused;
   ahead_.erase(found);
   --segments_[place / per_segment_].pins;
 }
 
-const std::byte* ColdRows::FindAhead(uint32_t place) const {
+const std::byte* ColdRows::FindAhead(uint32_t place) {
   const auto found = ahead_.find(place);
-  if (found == ahead_.end() || !found->second.read->done || !found->second.read->status.ok()) {
-    return nullptr;
-  }
-  return found->second.read->records.data() + found->second.number * record_bytes_;
+  if (found == ahead_.end()) return nullptr;
+  AheadRecord& record = found->second;
+  if (!record.read->done || !record.read->status.ok()) return nullptr;
+  if (!std::exchange(record.is_used, true)) --record.read->unused;
+  return record.read->records.data() + record.number * record_bytes_;
 }
 
 StatusOr<std::span<const ColdRows::Row>> ColdRows::Fetch(std::span<const uint64_t> ids) {

@@ -61,7 +61,7 @@ class ColdRows {
     bool done() const {
       return rows_.expired() || (IsDone(read_) && std::ranges::all_of(others_, &Ahead::IsDone));
     }
-    // Returns whether the rows have left the disk, or moved there.
+    // Returns whether all rows have been fetched, have left the disk, or moved there.
     bool is_used_up() const { return read_ == nullptr || read_->unused == 0 || rows_.expired(); }
 
    private:
@@ -69,7 +69,7 @@ class ColdRows {
     struct Read {
       std::vector<uint32_t> places;
       std::vector<uint64_t> offsets;   // In the file.
-      uint64_t unused = 0;             // Records in ahead_.
+      uint64_t unused = 0;             // Records that may be of use.
       std::vector<std::byte> records;  // Valid once it is done.
       std::atomic<bool> done = false;
       Status status;
@@ -83,7 +83,7 @@ class ColdRows {
   ColdRows(ColdDisk& disk, const RowLayout& layout);
 
   // Begins to read the rows of ids that are on disk, for a Fetch() later.
-  Ahead ReadAhead(std::span<const uint64_t> ids);
+  Ahead ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urgency urgency);
 
   uint64_t size() const { return index_.size(); }
   // Estimates the memory of an index of many rows, and their space on disk while rows come and go.
@@ -254,7 +254,7 @@ class ColdRows {
   void Forget(const Ahead::Read& read);
   void ForgetAt(uint32_t place);
   // Returns the record at a place if it has been read ahead, or null.
-  const std::byte* FindAhead(uint32_t place) const;
+  const std::byte* FindAhead(uint32_t place);
   // Whether the full segments hold at most this share of the rows that fit.
   bool HasGaps(uint64_t percent) const;
   // Chooses neighbours to write anew. Returns false if there is little to gain.
@@ -292,6 +292,7 @@ class ColdRows {
   struct AheadRecord {
     std::shared_ptr<Ahead::Read> read;
     uint32_t number;
+    bool is_used = false;
   };
   absl::flat_hash_map<uint32_t, AheadRecord> ahead_;
   std::shared_ptr<ColdRows*> self_ = std::make_shared<ColdRows*>(this);

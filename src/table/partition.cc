@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,7 +34,7 @@ struct Partition::State {
   // The smallest stamp of the pulls of the step before, whose pushes a pull of this step awaits.
   // Unset if one of these pulls is not known.
   std::optional<uint64_t> OpenFrom(const StepId& step, const NeededPushes& needed) const;
-  // Drops reads of ReadAhead() that are used up, and the oldest ones beyond a limit.
+  // Drops what was read ahead and will not be used any more.
   void DropAhead();
   // The error of a table that is full and has when_full: stop.
   Status TableFull(uint32_t table) const;
@@ -46,7 +45,13 @@ struct Partition::State {
   std::unique_ptr<Arena> arena;
   std::unique_ptr<ColdDisk> cold_disk;  // Null without a folder.
   std::function<void()> wake;
-  std::deque<std::unique_ptr<Table::Ahead>> ahead;  // What ReadAhead() has begun, the oldest first.
+  // What ReadAhead() has begun.
+  struct ReadAhead {
+    uint64_t number;  // Of the request.
+    std::vector<std::unique_ptr<Table::Ahead>> reads;
+  };
+  std::vector<ReadAhead> ahead;
+  uint64_t ahead_requests = 0;
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   PullMarks marks;
@@ -68,11 +73,12 @@ void Partition::State::CheckGroup(uint32_t table, size_t ids, size_t rows, size_
 }
 
 void Partition::State::DropAhead() {
-  // Pulls may read as much themselves.
-  while (!ahead.empty() &&
-         (ahead.front()->is_used_up() || cold_disk->ahead_bytes() > ColdDisk::kMostAhead / 2)) {
-    ahead.pop_front();
-  }
+  // A batch that expired, or whose worker has died, is not pulled.
+  constexpr uint64_t kMostRequests = 1024;
+  std::erase_if(ahead, [this](const ReadAhead& request) {
+    return request.number + kMostRequests < ahead_requests ||
+           std::ranges::all_of(request.reads, [](const auto& read) { return read->is_used_up(); });
+  });
 }
 
 Status Partition::State::TableFull(uint32_t table) const {
@@ -211,12 +217,19 @@ Status Partition::Clear(uint64_t run) {
   return absl::OkStatus();
 }
 
-void Partition::ReadAhead(uint32_t table, std::span<const uint64_t> ids) {
-  SIMURGH_CHECK_LT(table, state_->tables.size());
-  auto read = state_->tables[table]->ReadAhead(ids);
-  if (read == nullptr) return;
-  state_->ahead.push_back(std::move(read));
+void Partition::ReadAhead(std::span<const IdGroup> groups) {
+  if (state_->cold_disk == nullptr) return;
+  const uint64_t number = state_->ahead_requests++;
   state_->DropAhead();
+  // Pulls may read as much themselves.
+  if (state_->cold_disk->ahead_bytes() > ColdDisk::kMostAhead / 2) return;
+  std::vector<std::unique_ptr<Table::Ahead>> reads;
+  for (const IdGroup& group : groups) {
+    SIMURGH_CHECK_LT(group.table, state_->tables.size());
+    auto read = state_->tables[group.table]->ReadAhead(group.ids, ColdDisk::Urgency::kNormal);
+    if (read != nullptr) reads.push_back(std::move(read));
+  }
+  if (!reads.empty()) state_->ahead.push_back({number, std::move(reads)});
 }
 
 std::string Partition::HugePageProblem() const { return state_->arena->HugePageProblem(); }
@@ -284,7 +297,7 @@ bool PullWork::Ready(size_t max_ids) {
     ahead_.emplace();
     for (const PullGroup& group : groups_) {
       if (group.table >= partition_.tables.size()) continue;  // Begin() refuses it.
-      auto read = partition_.tables[group.table]->ReadAhead(group.ids);
+      auto read = partition_.tables[group.table]->ReadAhead(group.ids, ColdDisk::Urgency::kUrgent);
       if (read != nullptr) ahead_->push_back(std::move(read));
     }
   }

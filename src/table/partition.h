@@ -25,6 +25,12 @@ struct PullGroup {
   EncodedRows rows;               // (U, D) overwritten.
 };
 
+// Ids of rows of one table.
+struct IdGroup {
+  uint32_t table = 0;
+  std::span<const uint64_t> ids;
+};
+
 // Gradients for rows of one table, at most one per id.
 struct PushGroup {
   uint32_t table = 0;
@@ -80,9 +86,9 @@ class Partition {
   // Errors: of Create(); the rows are then still there.
   Status Clear(uint64_t run);
 
-  // Begins to read cold rows of ids, for a pull that will come. Memory is bounded: what is read
-  // first and not used is dropped.
-  void ReadAhead(uint32_t table, std::span<const uint64_t> ids);
+  // Begins to read cold rows, for a pull that will come. Does nothing while what was read and not
+  // used takes much memory: the pull reads them then.
+  void ReadAhead(std::span<const IdGroup> groups);
 
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;

@@ -109,7 +109,8 @@ Table::~Table() = default;
 
 Status Table::CommitFirstRow() { return state_->Commit(1); }
 
-std::unique_ptr<Table::Ahead> Table::ReadAhead(std::span<const uint64_t> ids) {
+std::unique_ptr<Table::Ahead> Table::ReadAhead(std::span<const uint64_t> ids,
+                                               ColdDisk::Urgency urgency) {
   class ColdAhead : public Ahead {
    public:
     explicit ColdAhead(ColdRows::Ahead ahead) : ahead_(std::move(ahead)) {}
@@ -120,7 +121,7 @@ std::unique_ptr<Table::Ahead> Table::ReadAhead(std::span<const uint64_t> ids) {
     const ColdRows::Ahead ahead_;
   };
   if (state_->cold_rows() == 0) return nullptr;
-  return std::make_unique<ColdAhead>(state_->cold->ReadAhead(ids));
+  return std::make_unique<ColdAhead>(state_->cold->ReadAhead(ids, urgency));
 }
 
 PullReport Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp) {

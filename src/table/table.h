@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "config/table_config.h"
 #include "model/tensor_file.h"
+#include "table/cold_disk.h"
 #include "table/distinct_counter.h"
 #include "table/encoded_matrix.h"
 #include "table/memory_budget.h"
@@ -36,7 +37,6 @@ inline constexpr std::array<const char*, kEvictionCauses> kEvictionCauseNames = 
     "capacity", "memory", "idle_steps", "idle_time", "low_use", "small_norm"};
 
 class Arena;
-class ColdDisk;
 
 // Lifetime: the spans are valid during the visitor's call.
 struct RowContents {
@@ -201,7 +201,8 @@ class Table {
     // Returns whether the pull finds its rows in memory.
     virtual bool done() const = 0;
   };
-  std::unique_ptr<Ahead> ReadAhead(std::span<const uint64_t> ids);
+  // urgency: kUrgent if the pull waits already.
+  std::unique_ptr<Ahead> ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urgency urgency);
 
   // Reads the rows of `ids` in order and creates missing ones; ids that admission or a full table
   // rejects read as zeros. Existing rows are stamped and copied before anything is evicted. An id

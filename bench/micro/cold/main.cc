@@ -127,13 +127,14 @@ void MeasureTable(const Options& options, bool is_cold) {
   std::vector<double> piece_seconds;
   TableStats begin;
   std::vector<uint64_t> next = draw();
-  std::unique_ptr<Table::Ahead> ahead = table.ReadAhead(next);
+  std::unique_ptr<Table::Ahead> ahead = table.ReadAhead(next, ColdDisk::Urgency::kNormal);
   const uint64_t warm_up = options.batches / 5;
   for (uint64_t b = 0; b < warm_up + options.batches; ++b) {
     if (b == warm_up) begin = table.stats();
     const std::vector<uint64_t> now = std::exchange(next, draw());
     const auto start = Clock::now();
-    const std::unique_ptr<Table::Ahead> own = std::exchange(ahead, table.ReadAhead(next));
+    const std::unique_ptr<Table::Ahead> own =
+        std::exchange(ahead, table.ReadAhead(next, ColdDisk::Urgency::kNormal));
     while (own != nullptr && !own->done())
       std::this_thread::yield();  // A server's pull waits, too.
     ++stamp;

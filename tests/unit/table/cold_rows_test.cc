@@ -405,7 +405,7 @@ TEST_CASE("A pull finds what was read ahead for it, and does not wait") {
   const auto first = std::span(ids).first(2000);
   const auto second = std::span(ids).subspan(1000, 2000);
   for (const auto& share : {first, second}) {
-    partition->ReadAhead(0, share);
+    partition->ReadAhead(std::vector{IdGroup{0, share}});
     wakes.acquire();
   }
   for (const auto& share : {first, second}) {
@@ -439,7 +439,7 @@ TEST_CASE("Reads ahead that no pull uses are bounded") {
   constexpr size_t kShare = 1000;
   std::deque<ColdRows::Ahead> ahead;
   for (size_t at = 0; at + kShare <= ids.size(); at += kShare) {
-    ahead.push_back(rows.ReadAhead(std::span(ids).subspan(at, kShare)));
+    ahead.push_back(rows.ReadAhead(std::span(ids).subspan(at, kShare), ColdDisk::Urgency::kNormal));
   }
   CHECK(disk->ahead_bytes() <= ColdDisk::kMostAhead + kShare * (layout.stride_bytes + 4));
   CHECK(ahead.back().done());
