@@ -419,14 +419,14 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call, ap
 void ParameterServer::ReadAhead(const api::ParsedRows& rows, std::span<const uint64_t> ids,
                                 std::shared_ptr<const void> owner) {
   if (!has_cold_rows_) return;
+  std::vector<std::vector<IdGroup>> shares(shards_.size());
+  for (const api::RowRun& run : rows.runs()) {
+    shares[run.partition].push_back({run.table, ids.subspan(run.first_id, run.count)});
+  }
   for (size_t p = 0; p < shards_.size(); ++p) {
+    if (shares[p].empty()) continue;
     Shard& shard = *shards_[p];
-    rpc::asio::post(shard.thread->executor(), [&shard, p, rows, ids, owner] {
-      std::vector<IdGroup> groups;
-      for (const api::RowRun& run : rows.runs()) {
-        if (run.partition != p) continue;
-        groups.push_back({run.table, ids.subspan(run.first_id, run.count)});
-      }
+    rpc::asio::post(shard.thread->executor(), [&shard, groups = std::move(shares[p]), owner] {
       shard.partition->ReadAhead(groups);
     });
   }

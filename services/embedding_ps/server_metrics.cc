@@ -42,7 +42,8 @@ const CounterFamily kTableColdLateTotal(
     "Cold rows that a request waited for: they were not read ahead.", {"table"});
 const CounterFamily kTableColdRefusedTotal(
     "simurgh_ps_table_cold_refused_total",
-    "Rows that found no room in memory nor on disk: when_full applies.", {"table"});
+    "Times that a row found no room in memory nor on disk. If that lasts, when_full applies.",
+    {"table"});
 const CounterFamily kTableColdReadBytesTotal("simurgh_ps_table_cold_read_bytes_total",
                                              "Bytes of cold rows read from disk.", {"table"});
 const CounterFamily kTableColdWrittenBytesTotal("simurgh_ps_table_cold_written_bytes_total",

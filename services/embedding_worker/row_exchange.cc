@@ -221,7 +221,9 @@ rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> ba
 rpc::awaitable<void> RowExchange::ReadAhead(std::shared_ptr<const BufferedBatch> batch,
                                             rpc::CallOptions options) {
   if (!has_cold_rows_) co_return;
-  options.deadline = std::min(options.deadline, rpc::Clock::now() + std::chrono::seconds(1));
+  // A submit does not wait for a lost server.
+  constexpr std::chrono::milliseconds kMostWait(100);
+  options.deadline = std::min(options.deadline, rpc::Clock::now() + kMostWait);
   const auto request = std::make_shared<const RowRequest>(row_wire_.RequestFor(batch->plan));
   const auto tell = [&](size_t server) -> rpc::awaitable<Status> {
     const ServerRows& part = request->servers[server];

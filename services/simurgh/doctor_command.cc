@@ -391,8 +391,8 @@ void Doctor::CheckColdRows(const std::string& name, const MetricsText& metrics) 
   const double refused = metrics.Sum("simurgh_ps_table_cold_refused_total").value_or(0);
   if (refused == 0) return;
   Warn(absl::StrFormat(
-      "%s: %.0f rows found no room in memory nor in embedding_ps.cold_directory, and when_full "
-      "applied; its log has the cause: make room on the disk, or raise "
+      "%s: %.0f times a row found no room in memory nor in embedding_ps.cold_directory. Then "
+      "when_full applies. Its log has the cause: make room on the disk, or raise "
       "embedding_ps.memory_budget",
       name, refused));
 }

@@ -111,6 +111,7 @@ NeededPushes StepMeter::NeededAt(uint64_t step) const {
 void StepMeter::ReadRowsAhead(const BatchPlan& plan) {
   if (config_.embedding_ps.cold_directory.empty()) return;
   for (const ServerRows& server : row_wire_.RequestFor(plan).servers) {
+    if (server.id_count == 0) continue;
     const ReadRowsAheadCall call{
         .groups = server.groups,
         .ids = std::span(plan.ids).subspan(server.first_id, server.id_count)};

@@ -193,10 +193,19 @@ StatusOr<std::unique_ptr<ColdDisk>> ColdDisk::Create(const std::string& director
 
 ColdDisk::~ColdDisk() { StopThread(); }
 
-void ColdDisk::Post(std::function<bool()> task, Urgency urgency) {
+void ColdDisk::Hurry(const void* key) {
+  const MutexLock lock(mutex_);
+  auto& [normal, urgent] = tasks_;
+  const auto task = std::ranges::find(normal, key, &Task::key);
+  if (task == normal.end()) return;
+  urgent.push_back(std::move(*task));
+  normal.erase(task);
+}
+
+void ColdDisk::Post(std::function<bool()> task, Urgency urgency, const void* key) {
   const MutexLock lock(mutex_);
   if (stopped_) return;
-  tasks_[static_cast<size_t>(urgency)].push_back(std::move(task));
+  tasks_[static_cast<size_t>(urgency)].push_back({std::move(task), key});
   changed_.NotifyAll();
   if (thread_.joinable()) return;
   thread_ = std::thread([this] {
@@ -216,20 +225,20 @@ void ColdDisk::StopThread() {
 }
 
 void ColdDisk::RunTasks() {
-  std::function<bool()> task;
+  Task task{};
+  size_t from = 0;  // Its queue.
   while (true) {
     {
       const MutexLock lock(mutex_);
-      auto& [normal, urgent] = tasks_;
-      if (task) normal.push_front(std::move(task));
-      while (normal.empty() && urgent.empty() && !stopped_) changed_.Wait(mutex_);
+      if (task.run) tasks_[from].push_front(std::move(task));
+      while (tasks_[0].empty() && tasks_[1].empty() && !stopped_) changed_.Wait(mutex_);
       if (stopped_) return;
-      auto& tasks = urgent.empty() ? normal : urgent;
-      task = std::move(tasks.front());
-      tasks.pop_front();
+      from = tasks_[1].empty() ? 0 : 1;
+      task = std::move(tasks_[from].front());
+      tasks_[from].pop_front();
     }
-    if (!task()) continue;
-    task = nullptr;
+    if (!task.run()) continue;
+    task = {};
     Wake();
   }
 }

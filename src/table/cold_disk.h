@@ -65,10 +65,13 @@ class ColdDisk {
   // Reads all parts, many at a time. Errors: DATA_LOSS.
   virtual Status Read(std::span<const Part> parts, Reader reader = Reader::kOwner) = 0;
 
-  // Runs a task on the disk's thread until it returns true, after those before. Between two calls
-  // of it, urgent tasks run. wake: of SetWake(), called at its end.
+  // Runs a task on the disk's thread until it returns true, after those before of its urgency.
+  // Between two calls of a normal one, urgent tasks run. wake: of SetWake(), called at its end.
+  // key: for Hurry().
   enum class Urgency : uint8_t { kNormal, kUrgent };
-  virtual void Post(std::function<bool()> task, Urgency urgency);
+  virtual void Post(std::function<bool()> task, Urgency urgency, const void* key);
+  // Makes a normal task urgent, unless it has begun a call or ended.
+  void Hurry(const void* key);
   // wake: called on the disk's thread. Call before the first Post().
   void SetWake(std::function<void()> wake) { wake_ = std::move(wake); }
   // Drops tasks that have not begun, and waits for the one that has.
@@ -108,8 +111,11 @@ class ColdDisk {
   std::function<void()> wake_;
   Mutex mutex_;
   CondVar changed_;
-  // Indexed by urgency.
-  std::array<std::deque<std::function<bool()>>, 2> tasks_ ABSL_GUARDED_BY(mutex_);
+  struct Task {
+    std::function<bool()> run;
+    const void* key;
+  };
+  std::array<std::deque<Task>, 2> tasks_ ABSL_GUARDED_BY(mutex_);  // Indexed by urgency.
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // From the first task on.
 };

@@ -6,17 +6,16 @@
 
 namespace simurgh {
 
-// Maps hashes of ids to the places of cold rows. An id is not stored: of 64 bits of its hash, 42
-// are compared, so a search may find the place of another id, about once in 2^42 / size().
+// Maps hashes of ids to the places of cold rows. An id is not stored: of 64 bits of its hash, 40
+// are compared, so a search may find the place of another id, about once in 2^40 / size().
 //
-// Linear probing in 1,024 parts. A part that is full to 0.8 grows by a tenth: 10 to 11 bytes an
-// entry. Erasing moves later entries back (Knuth, TAOCP 3, 6.4, algorithm R).
+// Linear probing in 256 parts. A part that is full to 0.8 grows by a tenth: 10 to 11 bytes an
+// entry. With more parts, the allocator's rounding would cost some bytes more. Erasing moves later
+// entries back (Knuth, TAOCP 3, 6.4, algorithm R).
 //
 // Threads: one owner.
 class ColdIndex {
  public:
-  ColdIndex() : parts_(kParts) {}
-
   // Adds an entry. place: not UINT32_MAX.
   void Insert(uint64_t hash, uint32_t place);
   // Removes or replaces the entry. Requires that it exists.
@@ -45,7 +44,7 @@ class ColdIndex {
   uint64_t bytes_used() const { return slots_ * sizeof(Slot) + parts_.size() * sizeof(Part); }
 
  private:
-  static constexpr size_t kParts = 1024;
+  static constexpr size_t kParts = 256;
   static constexpr uint32_t kEmpty = UINT32_MAX;
 
   struct Slot {
@@ -65,7 +64,7 @@ class ColdIndex {
   };
 
   // The top bits of ids' hashes differ within a partition: they are salted.
-  static size_t NumberOf(uint64_t hash) { return hash >> 54; }
+  static size_t NumberOf(uint64_t hash) { return hash >> 56; }
   static uint32_t KeyOf(uint64_t hash) { return static_cast<uint32_t>(hash >> 16); }
   Part& PartOf(uint64_t hash) { return parts_[NumberOf(hash)]; }
   const Part& PartOf(uint64_t hash) const { return parts_[NumberOf(hash)]; }

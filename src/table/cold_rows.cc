@@ -93,8 +93,13 @@ ColdRows::ColdRows(ColdDisk& disk, const RowLayout& layout)
 
 uint64_t ColdRows::bytes_used() const {
   const uint64_t of_segment = sizeof(Segment) + (per_segment_ / 64 + 1) * sizeof(uint64_t);
+  uint64_t rewritten = 0;
+  if (rewrite_ != nullptr) {
+    rewritten = rewrite_->writer.block.size();
+    if (rewrite_->read != nullptr) rewritten += rewrite_->read->blocks.size();
+  }
   return index_.bytes_used() + segments_.size() * of_segment + writer_.block.size() +
-         oldest_.records.size();
+         oldest_.records.size() + rewritten;
 }
 
 bool ColdRows::IsUnwritten(uint32_t segment, uint32_t record) const {
@@ -212,33 +217,39 @@ Status ColdRows::Check(std::byte* record, const Segment& segment, uint32_t place
 
 Status ColdRows::ReadFound() {
   parts_.clear();
-  uint64_t bytes = 0;
+  sources_.clear();
   const auto range_of = [&](const Row& row) {
     const uint64_t begin = OffsetOf(segments_[row.place / per_segment_], row.place % per_segment_);
     return std::pair(RoundDown(begin), RoundUp(begin + record_bytes_));
   };
+  uint64_t page_bytes = 0;
+  uint64_t record_bytes = 0;
   for (const Row& row : found_) {
-    const auto [begin, end] = range_of(row);
-    bytes += end - begin;
-  }
-  Reserve(disk_.scratch().fetched, bytes);
-  std::byte* to = disk_.scratch().fetched.data();
-  for (Row& row : found_) {
-    const uint32_t segment = row.place / per_segment_;
     const uint32_t record = row.place % per_segment_;
+    sources_.push_back(IsUnwritten(row.place / per_segment_, record)
+                           ? writer_.block.data() + record % per_block_ * record_bytes_
+                           : FindAhead(row.place));
     const auto [begin, end] = range_of(row);
-    row.record = to + (OffsetOf(segments_[segment], record) - begin);
-    if (IsUnwritten(segment, record)) {
-      std::memcpy(row.record, writer_.block.data() + record % per_block_ * record_bytes_,
-                  record_bytes_);
-    } else if (const std::byte* const ahead = FindAhead(row.place); ahead != nullptr) {
-      std::memcpy(row.record, ahead, record_bytes_);
-    } else {
-      parts_.push_back({begin, {to, end - begin}});
-      counts_.read_bytes += end - begin;
-    }
-    to += end - begin;
+    sources_.back() == nullptr ? page_bytes += end - begin : record_bytes += record_bytes_;
   }
+  Reserve(disk_.scratch().fetched, page_bytes + record_bytes);
+  std::byte* page = disk_.scratch().fetched.data();
+  std::byte* copy = page + page_bytes;
+  for (size_t i = 0; i < found_.size(); ++i) {
+    Row& row = found_[i];
+    if (sources_[i] != nullptr) {
+      row.record = copy;
+      std::memcpy(copy, sources_[i], record_bytes_);
+      copy += record_bytes_;
+      continue;
+    }
+    const auto [begin, end] = range_of(row);
+    const uint64_t offset = OffsetOf(segments_[row.place / per_segment_], row.place % per_segment_);
+    row.record = page + (offset - begin);
+    parts_.push_back({begin, {page, end - begin}});
+    page += end - begin;
+  }
+  counts_.read_bytes += page_bytes;
   counts_.late += parts_.size();
   SIMURGH_RETURN_IF_ERROR(disk_.Read(parts_));
   for (const Row& row : found_) {
@@ -250,8 +261,7 @@ Status ColdRows::ReadFound() {
 ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urgency urgency) {
   constexpr size_t kAhead = 16;
   Ahead ahead;
-  // More is read when it is needed.
-  if (size() == 0 || disk_.ahead_bytes() >= ColdDisk::kMostAhead) return ahead;
+  if (size() == 0) return ahead;
   ahead.rows_ = self_;
   const auto read = std::make_shared<Ahead::Read>();
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -260,19 +270,23 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urg
       const uint32_t segment = place / per_segment_;
       const uint32_t record = place % per_segment_;
       if (IsUnwritten(segment, record)) return;
-      const auto number = static_cast<uint32_t>(read->places.size());
-      const auto [known, is_new] = ahead_.try_emplace(place, AheadRecord{read, number});
-      if (!is_new) {
+      if (const auto known = ahead_.find(place); known != ahead_.end()) {
         const auto& other = known->second.read;
         if (other != read && std::ranges::find(ahead.others_, other) == ahead.others_.end()) {
           ahead.others_.push_back(other);
         }
         return;
       }
-      ++segments_[segment].pins;
+      const auto number = static_cast<uint32_t>(read->places.size());
+      // More is read when it is needed.
+      if (disk_.ahead_bytes() + number * record_bytes_ >= ColdDisk::kMostAhead) return;
+      ahead_.try_emplace(place, AheadRecord{read, number});
       read->places.push_back(place);
       read->offsets.push_back(OffsetOf(segments_[segment], record));
     });
+  }
+  if (urgency == ColdDisk::Urgency::kUrgent) {
+    for (const auto& other : ahead.others_) disk_.Hurry(other.get());
   }
   if (read->places.empty()) return ahead;
   disk_.ahead_bytes() += read->places.size() * record_bytes_;
@@ -280,6 +294,7 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urg
   ahead.read_ = read;
   read->records.resize(read->places.size() * record_bytes_);
   const auto task = [read, &disk = disk_, bytes = record_bytes_, begin = size_t{0}]() mutable {
+    if (read.use_count() == 1) return true;             // Nobody needs it any more.
     constexpr uint64_t kMostPages = uint64_t{8} << 20;  // Bytes.
     const size_t together = kMostPages / (RoundUp(bytes) + ColdDisk::kAlignment);
     thread_local AlignedBuffer pages;
@@ -306,7 +321,7 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urg
     read->done = begin == read->places.size() || !read->status.ok();
     return read->done.load();
   };
-  disk_.Post(task, urgency);
+  disk_.Post(task, urgency, read.get());
   return ahead;
 }
 
@@ -321,7 +336,6 @@ void ColdRows::Forget(const Ahead::Read& read) {
     const auto found = ahead_.find(place);
     if (found != ahead_.end() && found->second.read.get() == &read) ForgetAt(place);
   }
-  FreeDropped();
 }
 
 void ColdRows::ForgetAt(uint32_t place) {
@@ -329,7 +343,6 @@ void ColdRows::ForgetAt(uint32_t place) {
   if (found == ahead_.end()) return;
   if (!found->second.is_used) --found->second.read->unused;
   ahead_.erase(found);
-  --segments_[place / per_segment_].pins;
 }
 
 const std::byte* ColdRows::FindAhead(uint32_t place) {
@@ -507,7 +520,10 @@ bool ColdRows::BeginRewrite() {
     }
   }
   if (best_count == 0) return false;
+  const StatusOr<uint32_t> made = NewSegment();
+  if (!made.ok()) return false;  // The disk is full.
   rewrite_ = std::make_unique<Rewrite>();
+  rewrite_->writer.segment = *made;
   const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(best);
   rewrite_->old.assign(begin, begin + static_cast<std::ptrdiff_t>(best_count));
   for (const uint32_t number : rewrite_->old) ++segments_[number].pins;
@@ -550,7 +566,7 @@ void ColdRows::ReadRewritten(bool now) {
         run(ColdDisk::Reader::kAhead);
         return true;
       },
-      ColdDisk::Urgency::kUrgent);
+      ColdDisk::Urgency::kUrgent, read.get());
 }
 
 Status ColdRows::RewriteBlock() {
@@ -567,6 +583,8 @@ Status ColdRows::RewriteBlock() {
     if (!segments_[number].is_live(i)) continue;
     Writer& writer = rewrite.writer;
     if (!writer.is_open() || segments_[writer.segment].filled == per_segment_) {
+      if (writer.is_open() && !rewrite.is_in_order) FreeSegment(writer.segment);  // All have died.
+      writer.segment = UINT32_MAX;
       const StatusOr<uint32_t> made = NewSegment();
       if (!made.ok()) {  // The disk is full.
         EndRewrite();
@@ -586,7 +604,7 @@ Status ColdRows::RewriteBlock() {
     counts_.compacted_bytes += counts_.written_bytes - written_before;
     if (segments_[writer.segment].filled % per_block_ == 0) ApplyMoves();
   }
-  ++rewrite.block;
+  if (++rewrite.block == rewrite.read->end) rewrite.read = nullptr;
   return absl::OkStatus();
 }
 
@@ -599,8 +617,9 @@ void ColdRows::ApplyMoves() {
     if (!old.is_live(move.from % per_segment_)) continue;
     if (!rewrite.is_in_order) {
       // Its rows are older than those that have not moved.
+      const auto left = std::span(rewrite.old).subspan(rewrite.pinned);
       const auto is_old = [&](uint32_t other) {
-        return std::ranges::find(rewrite.old, other) != rewrite.old.end();
+        return std::ranges::find(left, other) != left.end();
       };
       order_.insert(std::ranges::find_if(order_, is_old), rewrite.writer.segment);
       rewrite.is_in_order = true;
@@ -630,7 +649,7 @@ void ColdRows::EndRewrite() {
   FreeDropped();
 }
 
-Status ColdRows::RewriteBlocks(uint32_t count, bool now) {
+Status ColdRows::RewriteBlocks(uint32_t& count, bool now) {
   while (rewrite_ != nullptr) {
     Rewrite& rewrite = *rewrite_;
     if (!FindRewritten()) {
@@ -662,14 +681,17 @@ Status ColdRows::Maintain() {
   const bool is_late = HasGaps(65);
   const uint32_t count =
       is_late ? kRewrittenTogether : std::clamp(rewrites_due_, 1U, kRewrittenTogether);
-  rewrites_due_ -= std::min(rewrites_due_, count);
-  return RewriteBlocks(count, is_late);
+  uint32_t left = count;
+  const Status status = RewriteBlocks(left, is_late);
+  rewrites_due_ -= std::min(rewrites_due_, count - left);
+  return status;
 }
 
 Status ColdRows::Reclaim() {
   FreeEmpty();
   if (rewrite_ != nullptr || BeginRewrite()) {
-    SIMURGH_RETURN_IF_ERROR(RewriteBlocks(UINT32_MAX, true));
+    uint32_t left = UINT32_MAX;
+    SIMURGH_RETURN_IF_ERROR(RewriteBlocks(left, true));
   }
   FreeEmpty();
   return absl::OkStatus();

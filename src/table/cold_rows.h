@@ -121,9 +121,10 @@ class ColdRows {
   // Reads all rows. Errors: of Fetch().
   Status ForEach(absl::FunctionRef<void(const Row&)> visit);
 
-  // Frees space in small steps, unless there is little to gain. Segments are read on the disk's
-  // thread. A call writes at most four blocks anew, and at most four for each block that rows have
-  // filled. Ends the validity of places. Call regularly. Errors: of Fetch().
+  // Frees space in small steps, unless there is little to gain. A call writes at most four blocks
+  // anew. Over time these are about four for each block that rows fill, or more if that frees too
+  // little. Segments are read on the disk's thread, unless it is late. Ends the validity of places.
+  // Call regularly. Errors: of Fetch().
   Status Maintain();
   // Frees what Maintain() would free over time, up to a window. Waits for the disk. Errors: as
   // above.
@@ -164,7 +165,7 @@ class ColdRows {
     uint32_t live = 0;
     uint32_t shift = 0;            // Its records' recency is lower by this.
     uint32_t oldest = UINT32_MAX;  // The least recency of a record, before the shift.
-    uint32_t pins = 0;             // Copies and reads that need it.
+    uint32_t pins = 0;             // Copies and rewrites that need it.
     std::vector<uint64_t> bits;    // The live records.
     // Live records with such changes; empty: none.
     std::vector<uint64_t> copied;
@@ -248,7 +249,7 @@ class ColdRows {
   // Calls visit for the live records of the block that was read.
   void VisitBlock(uint32_t segment, uint32_t block, uint32_t filled,
                   const std::vector<uint64_t>& bits, absl::FunctionRef<void(const Row&)> visit);
-  // Frees segments in dropped_ that no copy and no read needs.
+  // Frees segments in dropped_ that are not pinned any more.
   void FreeDropped();
   // Ends the use of records that were read ahead, all or one.
   void Forget(const Ahead::Read& read);
@@ -259,8 +260,9 @@ class ColdRows {
   bool HasGaps(uint64_t percent) const;
   // Chooses neighbours to write anew. Returns false if there is little to gain.
   bool BeginRewrite();
-  // Writes blocks anew. now: waits for the disk. Errors: of Fetch().
-  Status RewriteBlocks(uint32_t count, bool now);
+  // Writes up to `count` blocks anew, and lowers it by their number. now: waits for the disk.
+  // Errors: of Fetch().
+  Status RewriteBlocks(uint32_t& count, bool now);
   // Finds the next block with live records. Returns false at the end.
   bool FindRewritten();
   void ReadRewritten(bool now);
@@ -281,7 +283,7 @@ class ColdRows {
   std::vector<Segment> segments_;
   std::vector<uint32_t> unused_;   // Numbers of segments.
   std::deque<uint32_t> order_;     // Segments, the oldest first.
-  std::vector<uint32_t> dropped_;  // Segments without rows that copies or reads need.
+  std::vector<uint32_t> dropped_;  // Segments without rows that are pinned.
   Writer writer_;
   std::unique_ptr<Rewrite> rewrite_;  // Null: none.
   uint32_t rewrites_due_ = 0;         // Blocks.
@@ -298,6 +300,7 @@ class ColdRows {
   std::shared_ptr<ColdRows*> self_ = std::make_shared<ColdRows*>(this);
   std::vector<Row> found_;
   std::vector<ColdDisk::Part> parts_;
+  std::vector<const std::byte*> sources_;  // Where records of found_ are; null: on disk.
   // The block of the oldest row, for Oldest().
   struct OldestBlock {
     uint32_t segment = UINT32_MAX;

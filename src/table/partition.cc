@@ -47,7 +47,7 @@ struct Partition::State {
   std::function<void()> wake;
   // What ReadAhead() has begun.
   struct ReadAhead {
-    uint64_t number;  // Of the request.
+    uint64_t number;  // Requests are numbered from 0.
     std::vector<std::unique_ptr<Table::Ahead>> reads;
   };
   std::vector<ReadAhead> ahead;

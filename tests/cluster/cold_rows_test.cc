@@ -49,7 +49,8 @@ Outcome Train(std::vector<std::string> overrides, const std::vector<std::string>
     CHECK_THAT(metrics, Contains("simurgh_ps_table_cooled_total") &&
                             Contains("simurgh_ps_table_warmed_total") &&
                             Contains("simurgh_ps_table_cold_rows"));
-    CHECK_THAT(metrics, Contains("method=\"read_rows_ahead\""));
+    CHECK_THAT(metrics, Contains("simurgh_rpc_calls_total{code=\"OK\",method=\"read_rows_ahead\""));
+    CHECK_THAT(metrics, !Contains("INVALID_ARGUMENT"));
   }
   outcome.rows = cluster.StopServersForDigests();
   return outcome;

@@ -220,8 +220,8 @@ DRILLS = {
                       "daemon, or correct its address"),
     "full disk": (full_disk, "CheckpointOverdue", "nn-worker/0", "doctor",
                   "nn-worker/0: .* saves have failed .*; make room in checkpoint.directory"),
-    "full cold disk": (full_cold_disk, "ColdDiskFull", "embedding-ps/0", "doctor",
-                       "embedding-ps/0: .* rows found no room in memory nor in embedding_ps.cold_directory, .*: make "
+    "full cold disk": (full_cold_disk, "ColdRowsRefused", "embedding-ps/0", "doctor",
+                       "embedding-ps/0: .* times a row found no room in memory nor in embedding_ps.cold_directory.*: make "
                        "room on the disk"),
     "killed rank": (killed("nn-worker/1"), "DaemonDown", "nn-worker/1", "doctor",
                     "nn-worker/1: it does not run, and other daemons do; .* start it again"),

@@ -26,7 +26,7 @@ Status MemoryDisk::Read(std::span<const Part> parts, Reader /*reader*/) {
   return absl::OkStatus();
 }
 
-void MemoryDisk::Post(std::function<bool()> task, Urgency /*urgency*/) {
+void MemoryDisk::Post(std::function<bool()> task, Urgency /*urgency*/, const void* /*key*/) {
   const uint64_t number = posted_++;
   tasks_[number] = std::move(task);
   Run(number);

@@ -30,7 +30,7 @@ class MemoryDisk : public ColdDisk {
 
   Status Write(uint64_t offset, std::span<const std::byte> bytes) override;
   Status Read(std::span<const Part> parts, Reader reader) override;
-  void Post(std::function<bool()> task, Urgency urgency) override;
+  void Post(std::function<bool()> task, Urgency urgency, const void* key) override;
   // Runs all tasks to their ends.
   void Finish();
   std::string Method() const override { return "simulated"; }

@@ -377,6 +377,7 @@ TEST_CASE("a signal after a stop by a call of another process is the first one")
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
+    alarm(60);  // Ends a wait for a line that never comes.
     dup2(log[1], STDERR_FILENO);
     Script script;
     script.run = [](DaemonContext& context) {

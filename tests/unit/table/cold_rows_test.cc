@@ -1,6 +1,7 @@
 #include "table/cold_rows.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -52,11 +53,13 @@ class FaultyDisk : public ColdDisk {
     return disk_->Write(offset, bytes.first(torn_bytes.value_or(bytes.size())));
   }
   Status Read(std::span<const Part> parts, Reader reader) override {
+    ++reads;
     if (fails_reads) return absl::DataLossError("cannot read cold rows: input/output error");
     return disk_->Read(parts, reader);
   }
   std::string Method() const override { return "faulty"; }
 
+  std::atomic<int> reads = 0;
   bool fails_writes = false;
   bool fails_reads = false;
   bool is_full = false;
@@ -211,6 +214,101 @@ TEST_CASE("Cold rows agree with a map, in order, and leave few gaps") {
               .ok());
   CHECK(in_order);
   CHECK(visited == rows.size());
+}
+
+TEST_CASE("Cold rows stay in order while rows at random places go") {
+  const TemporaryFolder folder;
+  const auto disk = ColdDisk::Create(folder.path(), kSmallSegment).value();
+  ColdRows rows(*disk, kLayout);
+  Random random(5);
+  std::vector<uint64_t> live;
+  uint64_t next = 0;
+  const auto add = [&](int count) {
+    for (; count > 0; --count) {
+      REQUIRE(rows.Add(RecordOf(next, 1).data()).ok());
+      live.push_back(next++);
+    }
+  };
+  add(60'000);
+  for (int step = 0; step < 3000; ++step) {
+    std::vector<uint64_t> gone;
+    while (gone.size() < 20) {
+      std::swap(live[random.Below(live.size())], live.back());
+      gone.push_back(live.back());
+      live.pop_back();
+    }
+    const auto fetched = rows.Fetch(gone);
+    REQUIRE(fetched->size() == gone.size());
+    for (const ColdRows::Row& row : *fetched) rows.Remove(row);
+    add(20);
+    REQUIRE((step % 64 == 0 ? rows.Reclaim() : rows.Maintain()).ok());
+    if (step % 100 != 99) continue;
+    std::vector<uint64_t> seen;
+    REQUIRE(rows.ForEach([&](const ColdRows::Row& row) { seen.push_back(row.header().id); }).ok());
+    REQUIRE(seen.size() == live.size());
+    REQUIRE(std::ranges::is_sorted(seen));
+  }
+  CHECK(rows.counts().compacted_bytes > 0);
+}
+
+TEST_CASE("Urgent tasks of a disk come first, each queue in its order") {
+  const TemporaryFolder folder;
+  const auto disk = ColdDisk::Create(folder.path(), kSmallSegment).value();
+  std::counting_semaphore<100> ended(0);
+  std::binary_semaphore go(0);
+  disk->SetWake([&] { ended.release(); });
+  std::string order;
+  // Each task has three parts.
+  const auto post = [&](char name, ColdDisk::Urgency urgency, const void* key) {
+    disk->Post(
+        [&order, name, left = 3]() mutable {
+          order += name;
+          return --left == 0;
+        },
+        urgency, key);
+  };
+  disk->Post(
+      [&] {
+        go.acquire();
+        return true;
+      },
+      ColdDisk::Urgency::kUrgent, nullptr);
+  const int hurried = 0;
+  post('a', ColdDisk::Urgency::kNormal, nullptr);
+  post('b', ColdDisk::Urgency::kNormal, &hurried);
+  post('A', ColdDisk::Urgency::kUrgent, nullptr);
+  post('B', ColdDisk::Urgency::kUrgent, nullptr);
+  disk->Hurry(&hurried);
+  go.release();
+  for (int i = 0; i < 5; ++i) ended.acquire();
+  CHECK(order == "AAABBBbbbaaa");
+}
+
+TEST_CASE("A read ahead that nobody needs any more is not made") {
+  const TemporaryFolder folder;
+  FaultyDisk disk(folder.path());
+  ColdRows rows(disk, kLayout);
+  std::vector<uint64_t> ids;
+  for (uint64_t id = 0; id < 5000; ++id) {
+    REQUIRE(rows.Add(RecordOf(id, 1).data()).ok());
+    ids.push_back(id);
+  }
+  std::counting_semaphore<100> ended(0);
+  std::binary_semaphore go(0);
+  disk.SetWake([&] { ended.release(); });
+  disk.Post(
+      [&] {
+        go.acquire();
+        return true;
+      },
+      ColdDisk::Urgency::kUrgent, nullptr);
+  {
+    const auto dropped = rows.ReadAhead(ids, ColdDisk::Urgency::kNormal);
+  }
+  go.release();
+  for (int i = 0; i < 2; ++i) ended.acquire();
+  CHECK(disk.reads == 0);
+  CHECK(disk.ahead_bytes() == 0);
 }
 
 TEST_CASE("A copy of cold rows has those of its begin") {
