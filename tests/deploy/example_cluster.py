@@ -75,6 +75,7 @@ class ExampleCluster(Processes):
         pathlib.Path(self.folder, "data").symlink_to(pathlib.Path("config/data").resolve())
         self.start("train", f"{BIN}/simurgh", "train", f"{self.folder}/{self.config}", "--set",
                    f"checkpoint.directory={self.folder}/model",
+                   "--set", f"embedding_ps.cold_directory={self.folder}",
                    *[word for one in self.settings for word in ("--set", one)])
         self.start("serve", f"{BIN}/simurgh", "serve", "--model", f"{self.folder}/model", "--listen",
                    f"{self.address}:8000", "--set", f"serving.metrics={self.targets['serve'][0]}")
