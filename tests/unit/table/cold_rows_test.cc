@@ -256,12 +256,13 @@ TEST_CASE("Cold rows stay in order while rows at random places go") {
 }
 
 TEST_CASE("Urgent tasks of a disk come first, each queue in its order") {
-  const TemporaryFolder folder;
-  const auto disk = ColdDisk::Create(folder.path(), kSmallSegment).value();
+  // The disk's thread uses these until the disk has gone.
   std::counting_semaphore<100> ended(0);
   std::binary_semaphore go(0);
-  disk->SetWake([&] { ended.release(); });
   std::string order;
+  const TemporaryFolder folder;
+  const auto disk = ColdDisk::Create(folder.path(), kSmallSegment).value();
+  disk->SetWake([&] { ended.release(); });
   // Each task has three parts.
   const auto post = [&](char name, ColdDisk::Urgency urgency, const void* key) {
     disk->Post(
@@ -289,6 +290,9 @@ TEST_CASE("Urgent tasks of a disk come first, each queue in its order") {
 }
 
 TEST_CASE("A read ahead that nobody needs any more is not made") {
+  // The disk's thread uses these until the disk has gone.
+  std::counting_semaphore<100> ended(0);
+  std::binary_semaphore go(0);
   const TemporaryFolder folder;
   FaultyDisk disk(folder.path());
   ColdRows rows(disk, kLayout);
@@ -297,8 +301,6 @@ TEST_CASE("A read ahead that nobody needs any more is not made") {
     REQUIRE(rows.Add(RecordOf(id, 1).data()).ok());
     ids.push_back(id);
   }
-  std::counting_semaphore<100> ended(0);
-  std::binary_semaphore go(0);
   disk.SetWake([&] { ended.release(); });
   disk.Post(
       [&] {
@@ -483,6 +485,8 @@ TEST_CASE("With a full disk, the oldest cold rows are evicted") {
 }
 
 TEST_CASE("A pull finds what was read ahead for it, and does not wait") {
+  // The disk's thread uses these until the disk has gone.
+  std::counting_semaphore<1000> wakes(0);
   const TemporaryFolder folder;
   TableConfig config;
   config.name = "a";
@@ -493,7 +497,6 @@ TEST_CASE("A pull finds what was read ahead for it, and does not wait") {
       Partition::Create({config}, 1, nullptr,
                         {.arena_directory = {}, .numa_node = {}, .cold_directory = folder.path()})
           .value();
-  std::counting_semaphore<1000> wakes(0);
   partition->SetWake([&] { wakes.release(); });
   std::vector<uint64_t> ids(20'000);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
@@ -524,9 +527,10 @@ TEST_CASE("A pull finds what was read ahead for it, and does not wait") {
 }
 
 TEST_CASE("Reads ahead that no pull uses are bounded") {
+  // The disk's thread uses these until the disk has gone.
+  std::counting_semaphore<1000> wakes(0);
   const TemporaryFolder folder;
   const auto disk = ColdDisk::Create(folder.path()).value();
-  std::counting_semaphore<1000> wakes(0);
   disk->SetWake([&] { wakes.release(); });
   const RowLayout layout(RowFormat{.dim = 1024, .shape = {1, 0}});
   ColdRows rows(*disk, layout);
