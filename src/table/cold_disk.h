@@ -67,7 +67,7 @@ class ColdDisk {
 
   // Runs a task on the disk's thread until it returns true, after those before of its urgency.
   // Between two calls of a normal one, urgent tasks run. wake: of SetWake(), called at its end.
-  // key: for Hurry().
+  // key: names it for Hurry(); may be null.
   enum class Urgency : uint8_t { kNormal, kUrgent };
   virtual void Post(std::function<bool()> task, Urgency urgency, const void* key);
   // Makes a normal task urgent, unless it has begun a call or ended.

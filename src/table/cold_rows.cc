@@ -294,7 +294,7 @@ ColdRows::Ahead ColdRows::ReadAhead(std::span<const uint64_t> ids, ColdDisk::Urg
   ahead.read_ = read;
   read->records.resize(read->places.size() * record_bytes_);
   const auto task = [read, &disk = disk_, bytes = record_bytes_, begin = size_t{0}]() mutable {
-    if (read.use_count() == 1) return true;             // Nobody needs it any more.
+    if (read.use_count() == 1) return true;             // It has been forgotten.
     constexpr uint64_t kMostPages = uint64_t{8} << 20;  // Bytes.
     const size_t together = kMostPages / (RoundUp(bytes) + ColdDisk::kAlignment);
     thread_local AlignedBuffer pages;
@@ -566,7 +566,7 @@ void ColdRows::ReadRewritten(bool now) {
         run(ColdDisk::Reader::kAhead);
         return true;
       },
-      ColdDisk::Urgency::kUrgent, read.get());
+      ColdDisk::Urgency::kUrgent, nullptr);
 }
 
 Status ColdRows::RewriteBlock() {

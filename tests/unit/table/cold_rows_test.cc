@@ -289,7 +289,7 @@ TEST_CASE("Urgent tasks of a disk come first, each queue in its order") {
   CHECK(order == "AAABBBbbbaaa");
 }
 
-TEST_CASE("A read ahead that nobody needs any more is not made") {
+TEST_CASE("A read ahead that has been forgotten is not made") {
   // The disk's thread uses these until the disk has gone.
   std::counting_semaphore<100> ended(0);
   std::binary_semaphore go(0);
