@@ -309,8 +309,8 @@ rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call, rpc::Cal
 
 rpc::awaitable<Status> RowClient::ReadAhead(ReadRowsAheadCall call, rpc::CallOptions options) {
   const auto client = clients_->shared();
-  const auto response = co_await rpc::Call(*client, api::kReadRowsAhead,
-                                           api::Encode(call, map_version_), api::Patient(options));
+  const auto response =
+      co_await rpc::Call(*client, api::kReadRowsAhead, api::Encode(call, map_version_), options);
   co_return Annotate(response.status(), name_);
 }
 

@@ -232,8 +232,9 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
       pull_waits_(registry.Get(kSavePullWaitsTotal)),
       save_failures_(registry.Get(kSaveFailuresTotal)),
       lost_rows_restored_(registry.Get(kLostRowsRestoredTotal)) {
-  if (!config.embedding_ps.cold_directory.empty())
+  if (!config.embedding_ps.cold_directory.empty()) {
     cold_wait_ = &registry.Get(kColdWaitSeconds, LatencyBuckets());
+  }
   if (config.embedding_ps.memory_budget > 0) {
     registry.Get(kMemoryBudgetBytes).Set(static_cast<double>(config.embedding_ps.memory_budget));
   }

@@ -70,7 +70,7 @@ class ColdDisk {
   // key: names it for Hurry(); may be null.
   enum class Urgency : uint8_t { kNormal, kUrgent };
   virtual void Post(std::function<bool()> task, Urgency urgency, const void* key);
-  // Makes a normal task urgent, unless it has begun a call or ended.
+  // Makes a normal task urgent, unless a call of it runs or it has ended.
   void Hurry(const void* key);
   // wake: called on the disk's thread. Call before the first Post().
   void SetWake(std::function<void()> wake) { wake_ = std::move(wake); }

@@ -196,7 +196,7 @@ class Table {
   class Ahead {
    public:
     virtual ~Ahead() = default;
-    // Returns whether none of its rows is left on disk.
+    // Returns whether no later pull can use it.
     virtual bool is_used_up() const = 0;
     // Returns whether the pull finds its rows in memory.
     virtual bool done() const = 0;

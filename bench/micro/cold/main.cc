@@ -35,8 +35,9 @@ constexpr char kAbout[] =
 
 Usage: bench_cold [options]
 
-Creates all rows of a table with Adagrad. Then pulls and pushes batches of distinct ids, drawn by Zipf's law. The reads of a batch begin one batch ahead, as a training with staleness 1 does. Prints for the
-table in memory and for one with cold rows:
+Creates all rows of a table with Adagrad. Then pulls and pushes batches of distinct ids, drawn by
+Zipf's law. The reads of a batch begin one batch ahead, as those of a training with staleness 1 do.
+Prints for the table in memory and for one with cold rows:
   rows_per_s     rows pulled and pushed in a second
   hits           share of the pulls' rows that were in memory
   late           share of the pulls' rows that were waited for
@@ -135,8 +136,8 @@ void MeasureTable(const Options& options, bool is_cold) {
     const auto start = Clock::now();
     const std::unique_ptr<Table::Ahead> own =
         std::exchange(ahead, table.ReadAhead(next, ColdDisk::Urgency::kNormal));
-    while (own != nullptr && !own->done())
-      std::this_thread::yield();  // A server's pull waits, too.
+    // A server's pull waits, too.
+    while (own != nullptr && !own->done()) std::this_thread::yield();
     ++stamp;
     for (size_t at = 0; at < now.size(); at += kPiece) {
       const size_t count = std::min(kPiece, now.size() - at);

@@ -41,6 +41,23 @@ bool IsEqual(const ColdRows::Row& row, const std::vector<std::byte>& record) {
   return std::memcmp(row.record, record.data(), record.size()) == 0;
 }
 
+TableConfig ConfigOf(uint64_t memory_rows) {
+  TableConfig config;
+  config.name = "a";
+  config.dim = 16;
+  config.capacity_rows = 100'000;
+  config.memory_rows = memory_rows;
+  return config;
+}
+
+// A partition of one table.
+std::unique_ptr<Partition> PartitionOf(uint64_t memory_rows, const TemporaryFolder& folder) {
+  return Partition::Create(
+             {ConfigOf(memory_rows)}, 1, nullptr,
+             {.arena_directory = {}, .numa_node = {}, .cold_directory = folder.path()})
+      .value();
+}
+
 // A disk whose faults a test chooses.
 class FaultyDisk : public ColdDisk {
  public:
@@ -381,11 +398,7 @@ TEST_CASE("A failed write loses no row, a torn one is found out") {
 TEST_CASE("A read error of the disk fails the table's requests") {
   const TemporaryFolder folder;
   FaultyDisk disk(folder.path());
-  TableConfig config;
-  config.name = "a";
-  config.dim = 16;
-  config.capacity_rows = 100'000;
-  config.memory_rows = 100;
+  TableConfig config = ConfigOf(100);
   Arena arena = Arena::Create(Table::ReservationFor(config)).value();
   Table table(config, 1, arena, nullptr, &disk);
   std::vector<uint64_t> ids(4000);
@@ -407,11 +420,7 @@ TEST_CASE("With a full disk a table evicts rows") {
   const TemporaryFolder folder;
   FaultyDisk disk(folder.path());
   disk.is_full = true;
-  TableConfig config;
-  config.name = "a";
-  config.dim = 16;
-  config.capacity_rows = 100'000;
-  config.memory_rows = 100;
+  TableConfig config = ConfigOf(100);
   config.when_full = GENERATE(WhenFull::kEvict, WhenFull::kRefuse);
   Arena arena = Arena::Create(Table::ReservationFor(config)).value();
   Table table(config, 1, arena, nullptr, &disk);
@@ -429,10 +438,6 @@ TEST_CASE("With a full disk a table evicts rows") {
 // A table of 100 rows in memory, and a disk that took the first of 20,000 rows before it was full.
 struct FullDisk {
   explicit FullDisk(WhenFull when_full) {
-    config.name = "a";
-    config.dim = 16;
-    config.capacity_rows = 100'000;
-    config.memory_rows = 100;
     config.when_full = when_full;
     arena.emplace(Arena::Create(Table::ReservationFor(config)).value());
     table.emplace(config, 1, *arena, nullptr, &disk);
@@ -450,7 +455,7 @@ struct FullDisk {
 
   const TemporaryFolder folder;
   FaultyDisk disk{folder.path()};
-  TableConfig config;
+  TableConfig config = ConfigOf(100);
   std::optional<Arena> arena;
   std::optional<Table> table;
   std::vector<float> values;
@@ -488,20 +493,12 @@ TEST_CASE("A pull finds what was read ahead for it, and does not wait") {
   // The disk's thread uses these until the disk has gone.
   std::counting_semaphore<1000> wakes(0);
   const TemporaryFolder folder;
-  TableConfig config;
-  config.name = "a";
-  config.dim = 16;
-  config.capacity_rows = 100'000;
-  config.memory_rows = 5000;
-  const auto partition =
-      Partition::Create({config}, 1, nullptr,
-                        {.arena_directory = {}, .numa_node = {}, .cold_directory = folder.path()})
-          .value();
+  const auto partition = PartitionOf(5000, folder);
   partition->SetWake([&] { wakes.release(); });
   std::vector<uint64_t> ids(20'000);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
-  std::vector<float> values(ids.size() * config.dim);
-  const MatrixView<float> rows(values.data(), ids.size(), config.dim);
+  std::vector<float> values(ids.size() * kLayout.format.dim);
+  const MatrixView<float> rows(values.data(), ids.size(), kLayout.format.dim);
   for (size_t at = 0; at < ids.size(); at += 1000) {
     partition->table(0).Pull(std::span(ids).subspan(at, 1000), rows.Rows(at, 1000), at);
   }
@@ -559,19 +556,11 @@ TEST_CASE("Reads ahead that no pull uses are bounded") {
 
 TEST_CASE("Pulls that wait for cold rows end when the rows are cleared") {
   const TemporaryFolder folder;
-  TableConfig config;
-  config.name = "a";
-  config.dim = 16;
-  config.capacity_rows = 100'000;
-  config.memory_rows = 100;
-  const auto partition =
-      Partition::Create({config}, 1, nullptr,
-                        {.arena_directory = {}, .numa_node = {}, .cold_directory = folder.path()})
-          .value();
+  const auto partition = PartitionOf(100, folder);
   std::vector<uint64_t> ids(20'000);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
-  std::vector<float> values(ids.size() * config.dim);
-  const MatrixView<float> rows(values.data(), ids.size(), config.dim);
+  std::vector<float> values(ids.size() * kLayout.format.dim);
+  const MatrixView<float> rows(values.data(), ids.size(), kLayout.format.dim);
   partition->table(0).Pull(ids, rows, 1);
   const std::vector<PullGroup> groups{{0, ids, rows}};
   std::deque<PullWork> works;
